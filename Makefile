@@ -1,42 +1,43 @@
-# Thin: each target installs the system packages that it lacks (or says which), then calls cargo.
+# Each target installs the missing system packages (or lists them), then calls cargo.
 #
-#   make demo      two programs that share this machine: mixed, in pools, and pools that grow; a minute, then everything
-#                  is put back
-#   make test      what to run before a commit: values, simulator, pools, commands, documents, and one guest with the laws;
-#                  ends with what ran, what was skipped and why
+#   make demo      two programs that share this machine: mixed, in pools, and in pools that grow; a minute, then everything
+#                  is restored
+#   make test      the tests to run before a commit: values, simulator, pools, commands, documents, and one guest with the
+#                  laws; ends with the executed and skipped tests, with reasons
 #   make test-kernels, test-rt, test-cluster, test-pages
 #                  guests with several kernels; the libraries in rt/ with each C compiler; the controller and a real
 #                  container runtime; the dashboard in a browser, packages, and fits of the experiments
 #   make test-all  all of these with more kernels and more random cases, and the slow matrix: loom, fuzz, sanitizers,
-#                  valgrind, miri; in slices of two hours, with a ledger; ARGS='--only fuzz,miri' chooses
-#   make check     formatting, lints, and the map of the house
-#   make docs      docs/ as a book in target/book, by mdBook
-#   make reference pages of docs/reference/commands anew, from what the program says of its commands
-#   make pictures  docs/pictures anew: sessions of `make demo` and `millpond quiet` on this machine
-#   make bench     each promise about speed beside a peer measured in the same run
-#   make packages  packages for Debian and rpm, and an archive, of what `make install` installs, in target/packages, with SHA256SUMS;
-#                  each program and library has its bill of materials (cargo-auditable)
+#                  valgrind, miri; in slices of two hours, with a ledger; ARGS='--only fuzz,miri' selects groups
+#   make check     formatting, lints, and the dependency and style checks of tests/layering
+#   make docs      docs/ as a book in target/book, with mdBook
+#   make reference generate the pages of docs/reference/commands from the program's command descriptions
+#   make pictures  record docs/pictures: sessions of `make demo` and `millpond quiet` on this machine
+#   make bench     measure each promise about speed, compared with a peer in the same run
+#   make packages  packages for Debian and rpm, and an archive, of the files of `make install`, in target/packages, with
+#                  SHA256SUMS; each program and library contains its bill of materials (cargo-auditable)
 #   make release-notes
-#                  the section of CHANGELOG.md about this version, as Markdown; ARGS=VERSION chooses another one
-#   make install   PREFIX/bin/millpond and its names, units for systemd, the libraries for programs in C, and in PREFIX/lib
-#                  the malloc for LD_PRELOAD, in PREFIX/lib/debug the debug information of the program; DESTDIR is honoured, LINKS=no leaves the names out,
-#                  LINKS=own those that other packages of Debian have (mpstat, cpustat, prctl)
+#                  the section of CHANGELOG.md for this version, as Markdown; ARGS=VERSION selects another one
+#   make install   PREFIX/bin/millpond and its command names, units for systemd, the libraries for C programs, in PREFIX/lib
+#                  the malloc for LD_PRELOAD, in PREFIX/lib/debug the debug information of the program; DESTDIR is supported;
+#                  LINKS=no omits the names, LINKS=own those of other Debian packages (mpstat, cpustat, prctl)
 
 PREFIX  ?= /usr/local
 DESTDIR ?=
 LINKS   ?= yes
 ARGS    ?=
 CARGO   ?= cargo
-# `auditable` where programs are to have the list of their crates inside.
+# `auditable` embeds the list of crates into programs.
 AUDITABLE =
 
-# What is said to this file is said to no other one: crates build libraries in C with `make`, and would install them into our DESTDIR.
+# Do not pass these variables to makefiles of dependencies: crates build C libraries with `make`, and would install them into our
+# DESTDIR.
 MAKEOVERRIDES =
 unexport PREFIX DESTDIR LINKS ARGS CARGO
 
 PACKAGES = sh xtask/packages.sh
 
-# Where cargo builds, as cargo says.
+# Cargo's target directory.
 TARGET   = $(shell $(CARGO) metadata --no-deps --format-version 1 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 RELEASE  = $(CARGO) $(AUDITABLE) rustc --profile program --package millpond --bin millpond -- $(shell sh xtask/link_flags.sh)
 
@@ -49,7 +50,7 @@ build: tools
 	$(CARGO) $(AUDITABLE) build --release --package millpond-member-c
 	$(CARGO) $(AUDITABLE) build --release --manifest-path rt/Cargo.toml --package millpond-rt --package millpond-rt-malloc
 
-# Without what the demo does not use: systemd, BPF, `top`, `export`, and the services of the dashboard and of nodes.
+# Without features that the demo does not use: systemd, BPF, `top`, `export`, and the services of the dashboard and of nodes.
 demo: tools
 	@start=$$(date +%s); $(CARGO) build --quiet --profile demo --package millpond --no-default-features && \
 	    echo "built in $$(($$(date +%s) - start)) s" >&2
@@ -103,7 +104,7 @@ reference:
 	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --test all reference::
 	MILLPOND_WRITE_REFERENCE=1 $(CARGO) test --quiet --test all schemas::
 
-# Recorded on the machine at hand, as root, with nothing else running.
+# Recorded on this machine, as root. The machine should be idle.
 pictures: tools
 	@$(RELEASE)
 	@$(CARGO) xtask pictures $(ARGS)
@@ -121,7 +122,7 @@ packages: AUDITABLE = auditable
 packages: package-tools build
 	@$(CARGO) xtask packages
 
-# Images of one program each, for a container runtime: docs/guides/kubernetes.md. The program is static where the C library can be.
+# Images of one program each, for a container runtime: docs/guides/kubernetes.md. The program is linked statically if possible.
 image: IMAGE = millpond
 image: build image-of-program
 
@@ -142,8 +143,7 @@ image-of-program:
 release-notes:
 	@$(CARGO) xtask notes $(ARGS)
 
-# A compiler for the few crates that link, one for the programs that run in the kernel with what their loader needs, and cargo, which
-# Debian has too old.
+# A C compiler for linking, a compiler for BPF programs and the libraries of their loader, and cargo, whose version in Debian is too old.
 .PHONY: tools vm-tools test-tools rt-tools page-tools matrix-tools package-tools
 tools:
 	@$(PACKAGES) cc=build-essential pkg-config=pkg-config clang-19=clang-19 =libelf-dev =zlib1g-dev
@@ -151,11 +151,11 @@ tools:
 	    echo 'make: there is no cargo here' >&2; \
 	    echo 'hint: install Rust 1.90 or later, see rustup.rs' >&2; exit 1; }
 
-# What boots real kernels. Without it the tests that need it are skipped, and say so.
+# Programs that boot real kernels. Without them the tests that need them are skipped, with the reason.
 vm-tools:
 	@$(PACKAGES) --optional qemu-system-x86_64=qemu-system-x86 =busybox-static
 
-# What checks the files that we write, and programs that tests observe. Without it those tests are skipped, with the reason.
+# Programs that check files that we write, and programs that tests observe. Without them these tests are skipped, with the reason.
 test-tools:
 	@$(PACKAGES) --optional xmllint=libxml2-utils zsh=zsh fish=fish mandoc=mandoc groff=groff cyclictest=rt-tests git=git python3=python3 sqlite3=sqlite3 tmux=tmux promtool=prometheus setpriv=util-linux curl=curl javac=default-jdk-headless
 
@@ -167,14 +167,14 @@ rt-tools:
 page-tools:
 	@$(PACKAGES) --optional chromium=chromium rpmbuild=rpm rpm2cpio=rpm2cpio cpio=cpio
 
-# What makes packages: the tools of each format, as the distribution has them.
+# The tools of each package format, from the distribution.
 package-tools:
 	@$(PACKAGES) objcopy=binutils dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev rpmbuild=rpm
 	@command -v cargo-auditable >/dev/null || { \
 	    echo 'make: there is no cargo-auditable here' >&2; \
 	    echo 'hint: cargo install cargo-auditable@0.7.7 --locked' >&2; exit 1; }
 
-# What the slow matrix uses. Groups that lack theirs are skipped, and say so.
+# Tools of the slow matrix. Groups without their tools are skipped, with the reason.
 matrix-tools:
 	@$(PACKAGES) --optional valgrind=valgrind c++=g++
 	@case '$(ARGS)' in *kubernetes*) $(PACKAGES) --optional etcd=etcd-server kubectl=kubernetes-client openssl=openssl go=golang ;; esac

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the system packages that a target lacks, or says which they are.
+# Installs the system packages that a target needs, or lists them.
 #
 #   packages.sh [--optional] PROGRAM=PACKAGE … =PACKAGE …
 #
-# PROGRAM=PACKAGE is lacking when the search path has no such program, =PACKAGE when it is not installed.
-# Nothing is asked of apt when nothing is lacking. With --optional the exit status is 0 whatever comes of it.
+# PROGRAM=PACKAGE is missing if the program is not on the search path, =PACKAGE if it is not installed. apt is not used if nothing
+# is missing. With --optional the exit status is always 0.
 set -u
 
 optional=no
@@ -29,7 +29,7 @@ for pair in "$@"; do
 done
 [ -n "$lacking" ] || exit 0
 
-# From here on the outcome of the optional ones is theirs.
+# Ends with the given status, or with 0 for optional packages.
 finish() {
     [ "$optional" = yes ] && exit 0
     exit "$1"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Gets what else of Rust `make test-all` can use: the standard library of the other architecture, and of a nightly toolchain miri and the sources of
-# the standard library.
+# Installs further Rust components for `make test-all`: the standard library for aarch64, and a nightly toolchain with miri and
+# the sources of the standard library.
 #
-# Nothing is asked of the network when they are there. The exit status is always 0: what is lacking is said when the groups run.
+# Does not use the network if they are installed. The exit status is always 0: groups report missing components when they run.
 set -u
 
 command -v rustup >/dev/null 2>&1 || exit 0

@@ -1,6 +1,6 @@
-//! The search that is led by what the code reaches: libFuzzer, in builds that are instrumented for it (`--cfg fuzzing`).
+//! Coverage-guided search with libFuzzer, in instrumented builds (`--cfg fuzzing`).
 //!
-//! libFuzzer ends the process when it is done, or when the target panics: such a build runs one search a process.
+//! libFuzzer ends the process when it is done, or when the target panics. So such a build runs one search per process.
 
 use libfuzzer_sys as _;
 use std::cell::Cell;
@@ -12,19 +12,20 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Where a search keeps its inputs from one run to the next; a temporary directory when it is not set.
+/// The environment variable with the directory in which a search keeps its inputs between runs; a temporary directory if it is
+/// not set.
 const DIR: &str = "MILLPOND_FUZZ_DIR";
 
-/// One input that takes longer is a mistake as well.
+/// A single input that takes longer counts as an error.
 const INPUT_SECONDS: u64 = 10;
 
-/// A target that needs more memory is a mistake as well: it took a number in its input for a size.
+/// A target that needs more memory counts as an error: it used a number from its input as a size.
 const MEMORY_MIB: u64 = 1024;
 
 type Target = &'static dyn Fn(&[u8]);
 
 thread_local! {
-    // libFuzzer calls back in the thread that called it, and hands nothing through.
+    // libFuzzer calls back in the calling thread, and has no argument for the target.
     static TARGET: Cell<Option<Target>> = const { Cell::new(None) };
 }
 
@@ -40,7 +41,7 @@ extern "C" fn give(data: *const u8, length: usize) -> c_int {
     let input = if length == 0 {
         &[][..]
     } else {
-        // SAFETY: libFuzzer passes a buffer of this length, which nobody changes before we return.
+        // SAFETY: libFuzzer passes a buffer of this length, which does not change before we return.
         unsafe { std::slice::from_raw_parts(data, length) }
     };
     if let Some(target) = TARGET.get() {
@@ -49,7 +50,7 @@ extern "C" fn give(data: *const u8, length: usize) -> c_int {
     0
 }
 
-/// Searches for `seconds`, and ends the process: with status 0 when nothing was found.
+/// Searches for `seconds`, and ends the process: with status 0 if nothing was found.
 pub(crate) fn run(name: &str, seeds: &[&[u8]], target: impl Fn(&[u8]) + 'static, seconds: u64) -> ! {
     let place = place(name);
     let corpus = place.join("corpus");
@@ -57,7 +58,7 @@ pub(crate) fn run(name: &str, seeds: &[&[u8]], target: impl Fn(&[u8]) + 'static,
         panic!("{}: {error}", corpus.display());
     }
     TARGET.set(Some(Box::leak(Box::new(target))));
-    // libFuzzer writes the input down when the process is aborted; an unwinding panic would get lost in its frames.
+    // libFuzzer stores the input when the process is aborted. An unwinding panic would be lost in its frames.
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         usual(info);
@@ -79,15 +80,15 @@ pub(crate) fn run(name: &str, seeds: &[&[u8]], target: impl Fn(&[u8]) + 'static,
 }
 
 fn drive(arguments: &[String]) {
-    // None of them has a zero byte; one that had would be passed over.
+    // None of them has a zero byte; one with a zero byte would be skipped.
     let arguments: Vec<CString> =
         arguments.iter().filter_map(|text| CString::new(text.as_str()).ok()).collect();
     let mut pointers: Vec<*mut c_char> = arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     pointers.push(std::ptr::null_mut());
     let mut count = c_int::try_from(arguments.len()).unwrap_or(0);
     let mut list = pointers.as_mut_ptr();
-    // SAFETY: count and list describe zero-ended texts and live until the call returns, which they are only read by; the callback
-    // has the signature that is called.
+    // SAFETY: count and list describe zero-terminated strings and live until the call returns. The call only reads them. The
+    // callback has the expected signature.
     unsafe { LLVMFuzzerRunDriver(&raw mut count, &raw mut list, give) };
 }
 
@@ -95,7 +96,7 @@ fn place(name: &str) -> PathBuf {
     env::var_os(DIR).map_or_else(|| env::temp_dir().join("millpond-fuzz").join(name), PathBuf::from)
 }
 
-/// Lays the seeds down where libFuzzer begins.
+/// Writes the seeds to the directory where libFuzzer starts.
 fn keep(corpus: &Path, seeds: &[&[u8]]) -> io::Result<()> {
     fs::create_dir_all(corpus)?;
     for (number, seed) in seeds.iter().enumerate() {

@@ -1,27 +1,27 @@
-//! An instrument of tests: it gives a parser of outside input many texts.
+//! Fuzzing harness for parsers of untrusted input: mutates seed inputs.
 //!
 //! # Why
 //!
-//! Texts of random characters hardly ever get past the first word of a parser. What finds its mistakes are texts that are almost right.
+//! Random characters rarely get past the first word of a parser. Nearly correct texts find errors.
 //!
 //! # How it works
 //!
-//! A test names a few texts that are right, its *seeds*, and says what must hold for any. Three searches use them:
+//! A test supplies a few correct texts, its *seeds*, and checks a property for any input. Three searches use them:
 //!
 //! ```text
-//!   cargo test                  the seeds and 1,000 variants of them, the same ones every time
-//!   MILLPOND_FUZZ_SECONDS=20    variants, other ones every time, until the time is over
-//!   the same, --cfg fuzzing     libFuzzer, which keeps the variants that reach new code and goes on from there
+//!   cargo test                  the seeds and 1,000 variants of them, the same in each run
+//!   MILLPOND_FUZZ_SECONDS=20    variants, different in each run, until the time is over
+//!   the same, --cfg fuzzing     libFuzzer, which keeps variants that reach new code and mutates them further
 //! ```
 //!
-//! The first two need nothing but a stable compiler. An input that breaks the promise is made short, and reported as a literal that
-//! can be put among the seeds: there it stays, and shows for ever that the mistake is gone.
+//! The first two only need a stable compiler. An input that violates the property is shortened and reported as a literal. Add it
+//! to the seeds to prevent a regression.
 //!
 //! # What it deliberately does not do
 //!
-//! It keeps no corpus in the tree. What is worth keeping is worth a line among the seeds, where a reader sees it. libFuzzer's corpus is kept
-//! from one search to the next in the directory that `MILLPOND_FUZZ_DIR` names, which for `make test-all` is in `target/matrix`: it can be
-//! removed at any time, and the next search begins with the seeds.
+//! It keeps no corpus in the tree: important inputs should be visible among the seeds. libFuzzer's corpus is kept between
+//! searches in the directory `MILLPOND_FUZZ_DIR`, which for `make test-all` is in `target/matrix`. It can be removed at any time;
+//! the next search then begins with the seeds.
 
 #[cfg(fuzzing)]
 mod guided;
@@ -32,18 +32,18 @@ mod search;
 use std::env;
 use std::time::Duration;
 
-/// How many seconds a search may take; when it is not set, a search has a fixed number of inputs.
+/// The environment variable with the seconds of a search. If it is not set, a search has a fixed number of inputs.
 const SECONDS: &str = "MILLPOND_FUZZ_SECONDS";
 
-/// Inputs of one search when no time is given.
+/// Number of inputs of a search without a time limit.
 const INPUTS: u64 = 1_000;
 
-/// Gives `target` the seeds and variants of them. It panics for an input that breaks its promise.
+/// Calls `target` with the seeds and variants of them. Panics for an input that violates the property.
 ///
-/// `name` says in reports what was searched; every search of the tree has its own.
+/// `name` identifies the search in reports, and is unique in the tree.
 ///
 /// # Panics
-/// When `target` does, with an input that is as short as could be found.
+/// When `target` panics, with the shortest input that was found.
 pub fn check(name: &str, seeds: &[&[u8]], target: impl Fn(&[u8]) + 'static) {
     let seconds = env::var(SECONDS).ok().and_then(|text| text.parse().ok());
     #[cfg(fuzzing)]
@@ -67,7 +67,7 @@ pub fn check(name: &str, seeds: &[&[u8]], target: impl Fn(&[u8]) + 'static) {
     }
 }
 
-/// The same for parsers of text: inputs that are no UTF-8 are given with marks in place of what is none.
+/// The same for text parsers: invalid UTF-8 is replaced.
 ///
 /// # Panics
 /// As [`check`].

@@ -1,12 +1,12 @@
-//! Inputs as a reader can copy them into a test.
+//! Inputs in a form that can be copied into a test.
 
 use std::fmt::Write;
 
-/// A byte string literal of Rust.
+/// A Rust byte string literal.
 pub(crate) fn of(input: &[u8]) -> String {
     let mut text = String::from("b\"");
     for byte in input {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{}", byte.escape_ascii());
     }
     text.push('"');

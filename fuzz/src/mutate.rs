@@ -1,12 +1,12 @@
-//! Variants of inputs: a few small changes each, of the kinds that parsers trip over.
+//! Mutation of inputs: a few small changes each, of kinds that often expose parser errors.
 
-/// No variant is longer.
+/// Maximal length of a variant.
 pub(crate) const BYTES_MAX: usize = 4096;
 
-/// At most so many changes make a variant.
+/// Maximal number of changes per variant.
 const CHANGES_MAX: u64 = 6;
 
-/// Numbers around which programs go wrong.
+/// Numbers that often expose errors.
 const NUMBERS: [&str; 14] = [
     "0",
     "1",
@@ -24,10 +24,10 @@ const NUMBERS: [&str; 14] = [
     "99999999999999999999999",
 ];
 
-/// Bytes that mean something to one format or another.
+/// Bytes with a special meaning in some format.
 const MARKS: &[u8] = b" \t\n\r:;,/-+_.()[]{}\"'\\#%@=\0\x7f\xff";
 
-/// Random numbers that are the same on every machine (SplitMix64).
+/// Random numbers, reproducible on every machine (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -44,7 +44,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `end`; 0 when that is 0.
+    /// A number below `end`; 0 if `end` is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.roll() % end).unwrap_or(0)
@@ -54,12 +54,12 @@ impl Dice {
         self.roll().to_le_bytes()[0]
     }
 
-    /// One of them; the default when there is none.
+    /// A random item; the default if there are none.
     fn one_of<T: Copy + Default>(&mut self, items: &[T]) -> T {
         items.get(self.below(items.len())).copied().unwrap_or_default()
     }
 
-    /// A piece of `text`, most often a short one; empty only at its end.
+    /// A random range of `text`, usually short; empty only at its end.
     fn piece(&mut self, text: &[u8]) -> std::ops::Range<usize> {
         let start = self.below(text.len() + 1);
         let room = text.len() - start;
@@ -68,7 +68,7 @@ impl Dice {
     }
 }
 
-/// Makes a variant of one of `seeds`.
+/// Creates a variant of one of `seeds`.
 pub(crate) fn variant(seeds: &[&[u8]], dice: &mut Dice) -> Vec<u8> {
     let mut input = dice.one_of(seeds).to_vec();
     for _ in 0..=dice.roll() % CHANGES_MAX {
@@ -100,7 +100,7 @@ fn change(input: &mut Vec<u8>, seeds: &[&[u8]], dice: &mut Dice) {
         5 => insert(input, at, &[dice.byte()]),
         6 => overwrite(input, at, |_| dice.one_of(MARKS)),
         7 => overwrite(input, at, |byte| byte ^ (1 << dice.below(8))),
-        // A line is the unit of most formats: one is doubled, lost, or moved to the front.
+        // A line is the unit of most formats: duplicate one, remove one, or move one to the front.
         _ => turn_lines(input, dice),
     }
 }
@@ -115,7 +115,7 @@ fn overwrite(input: &mut [u8], at: usize, new: impl FnOnce(u8) -> u8) {
     }
 }
 
-/// Puts `number` in place of the next number behind `at`, or there when there is none.
+/// Replaces the next number after `at` by `number`, or inserts it there.
 fn replace_number(input: &mut Vec<u8>, at: usize, number: &[u8]) {
     let digits = |from: usize, is: bool| {
         input[from..].iter().position(|b| b.is_ascii_digit() == is).map_or(input.len(), |skip| from + skip)

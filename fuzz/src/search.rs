@@ -1,45 +1,45 @@
-//! The search that needs nothing but a stable compiler: variants of the seeds, one after the other.
+//! The search without libFuzzer: mutates seeds with a stable compiler.
 
 use crate::mutate::{Dice, variant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The seed of searches that are the same every time.
+/// The seed of reproducible searches.
 const FIXED: u64 = 2026;
 
-/// How often a target may be asked while an input is made shorter.
+/// Maximal number of attempts to shorten an input.
 const SHORTEN_MAX: usize = 300;
 
-/// When a search ends.
+/// The end of a search.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
-    /// After so many variants.
+    /// After this number of variants.
     Inputs(u64),
-    /// After so long.
+    /// After this time.
     Time(Duration),
 }
 
-/// A search that found nothing.
+/// The result of a search without a panic.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// How many inputs were given, seeds included.
+    /// Number of inputs, including seeds.
     pub(crate) inputs: u64,
-    /// How long it took.
+    /// Duration.
     pub(crate) time: Duration,
 }
 
 /// An input for which the target panicked.
 #[derive(Debug)]
 pub(crate) struct Broken {
-    /// The input, as short as could be found.
+    /// The input, shortened.
     pub(crate) input: Vec<u8>,
-    /// Which input of the search it was, from 1.
+    /// The number of the input in the search, from 1.
     pub(crate) number: u64,
-    /// What the panic said.
+    /// The panic message.
     pub(crate) words: String,
 }
 
-/// Gives `target` the empty input, the seeds, and variants of them.
+/// Calls `target` with the empty input, the seeds, and variants of them.
 pub(crate) fn run(seeds: &[&[u8]], target: &impl Fn(&[u8]), limit: Limit) -> Result<Done, Broken> {
     let start = Instant::now();
     let mut dice = Dice::new(match limit {
@@ -69,14 +69,14 @@ fn clock_seed() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(FIXED)
 }
 
-/// What the target says when it panics.
+/// The message of the target's panic, if it panics.
 fn words_of_panic(target: &impl Fn(&[u8]), input: &[u8]) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(|| target(input))).err()?;
     let words = panic.downcast_ref::<String>().cloned();
     Some(words.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default())
 }
 
-/// Takes pieces away for as long as the target still panics.
+/// Removes pieces of the input as long as the target still panics.
 fn broken(target: &impl Fn(&[u8]), input: &[u8], number: u64) -> Broken {
     let mut input = input.to_vec();
     let mut tries = SHORTEN_MAX;

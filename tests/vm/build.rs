@@ -1,4 +1,5 @@
-//! Tells the tests for which platform cargo compiles them: its directory may stand between the target directory and the profile's.
+//! Passes the target platform of this build to the tests. Its directory may be between the target directory and that of the
+//! profile.
 
 fn main() {
     let target = std::env::var("TARGET").unwrap_or_default();

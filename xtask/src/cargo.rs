@@ -1,4 +1,4 @@
-//! Cargo's messages: which executables a build made.
+//! Cargo's messages: the executables of a build.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -11,30 +11,30 @@ use std::process::{Command, Stdio};
 /// A test executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestBinary {
-    /// The crate that it tests.
+    /// The tested crate.
     pub package: String,
     /// The target: `millpond_model`, `all`.
     pub target: String,
     /// The directory of the crate, in which tests run.
     pub dir: PathBuf,
-    /// The file to run.
+    /// The executable file.
     pub path: PathBuf,
 }
 
-/// What a build made.
+/// The results of a build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Built {
     /// Tests, in the order of their paths in the workspace.
     pub tests: Vec<TestBinary>,
     /// Programs by name.
     pub programs: BTreeMap<String, PathBuf>,
-    /// What a test would else ask cargo for, which builds much of the workspace again where it chooses other features of libraries:
-    /// programs, examples and integration tests by the variable `MILLPOND_BIN_NAME`.
+    /// Environment variables `MILLPOND_BIN_NAME` with programs, examples and integration tests. Without them a test would run
+    /// cargo, which rebuilds much of the workspace if it selects other features of libraries.
     pub variables: BTreeMap<String, OsString>,
 }
 
 impl Built {
-    /// The same with what another build made. A test that both have is the first one's.
+    /// Adds the results of another build. For tests in both, those of this build are kept.
     #[must_use]
     pub fn with(mut self, other: Built) -> Built {
         let is_here = |test: &TestBinary| {
@@ -49,25 +49,25 @@ impl Built {
     }
 }
 
-/// Cargo could not build.
+/// An error of a build or of another task.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// It cannot be started.
+    /// Cargo cannot be started.
     #[error("cannot run cargo: {0}")]
     Start(#[from] io::Error),
-    /// What was built cannot be put where it belongs.
+    /// The results cannot be installed.
     #[error("{0}")]
     Install(io::Error),
-    /// No packages can be made of it.
+    /// The packages cannot be made.
     #[error("cannot make packages: {0}")]
     Package(io::Error),
-    /// There are none of that version, or they cannot be printed.
+    /// The version has no release notes, or they cannot be printed.
     #[error("cannot print release notes: {0}")]
     Notes(io::Error),
     /// A picture cannot be recorded.
     #[error("cannot record a picture: {0}")]
     Record(io::Error),
-    /// It says why itself.
+    /// Cargo failed, and has printed the reason.
     #[error("cannot build: see cargo's words above")]
     Build,
 }
@@ -98,16 +98,16 @@ pub fn rt_manifest() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/Cargo.toml"))
 }
 
-/// The `cargo` that runs us, or the one on the search path.
+/// The `cargo` that runs this program, or the one on the search path.
 pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Builds the tests that the arguments select (`--workspace`, `--package NAME`, or none for the default members) in the workspace of
-/// this manifest (none: the one around the current directory), with cargo's progress on standard error.
+/// Builds the tests that the arguments select (`--workspace`, `--package NAME`, or none for the default members), with cargo's
+/// progress on standard error. `manifest` selects the workspace; `None` is the one of the current directory.
 ///
 /// # Errors
-/// [`BuildError`] when cargo cannot be started or does not succeed.
+/// [`BuildError`] when cargo cannot be started or fails.
 pub fn build_tests(manifest: Option<&Path>, selection: &[&str]) -> Result<Built, BuildError> {
     let mut command = cargo();
     command.args(["test", "--no-run", "--timings", "--message-format=json-render-diagnostics"]);
@@ -122,7 +122,7 @@ pub fn build_tests(manifest: Option<&Path>, selection: &[&str]) -> Result<Built,
     Ok(parse_messages(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Reads cargo's messages, one JSON object a line. What is no message is passed over.
+/// Parses cargo's messages, one JSON object per line. Other lines are ignored.
 pub fn parse_messages(text: &str) -> Built {
     let mut built = Built::default();
     for message in text.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok()) {
@@ -146,7 +146,7 @@ pub fn parse_messages(text: &str) -> Built {
     built
 }
 
-/// Where a crate stands says which it is: the last part of its directory.
+/// The name of a crate: the last component of its directory.
 fn package_name(manifest: &Path) -> String {
     let name = manifest.parent().and_then(Path::file_name).unwrap_or_default();
     name.to_string_lossy().into_owned()

@@ -1,7 +1,8 @@
-//! `--changed`: crates with files that differ from the main branch, and the crates that depend on them, nearest first.
+//! `--changed`: crates with files that differ from the main branch, and their dependents, nearest first.
 //!
-//! Cargo chooses the features of libraries by all crates that one command builds. So the build is that of a target of the Makefile, not one of
-//! the changed crates alone: after `make test` only changed crates and their dependents are compiled. Tests of other crates do not run.
+//! Cargo selects the features of libraries by all crates of one build. So the build is that of a Makefile target, and not one of
+//! only the changed crates: after `make test` only changed crates and their dependents are compiled. Tests of other crates do not
+//! run.
 
 use crate::cargo::{BuildError, rt_manifest};
 use crate::matrix::{metadata, rt_metadata};
@@ -11,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A crate whose tests are to be run.
+/// A crate whose tests must run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     /// Its name.
@@ -22,11 +23,11 @@ pub struct Changed {
     pub is_rt: bool,
     /// Whether it is a default member of the other workspace.
     pub is_default: bool,
-    /// Dependencies between it and a crate with a changed file: 0 for that crate itself.
+    /// Number of dependencies between it and a crate with a changed file; 0 for that crate itself.
     pub distance: usize,
 }
 
-/// A crate of either workspace, with the names of the crates that it depends on.
+/// A crate of either workspace, with the names of its dependencies.
 struct Crate {
     package: String,
     dir: PathBuf,
@@ -35,19 +36,19 @@ struct Crate {
     needs: Vec<String>,
 }
 
-/// One call of cargo: the manifest, where it is not that of the root, and what is selected.
+/// A run of cargo: the manifest, if it is not that of the root, and the selection.
 pub type Build = (Option<&'static Path>, Vec<&'static str>);
 
-/// The crate that checks files outside of all crates: pages, the Makefile, units.
+/// The crate that checks files outside crates: pages, the Makefile, units.
 const HOUSE: &str = "millpond-layering";
 
-/// Crates whose tests compare pages in `docs/` with what programs print.
+/// Crates with tests that compare pages in `docs/` with the output of programs.
 const READERS: [&str; 2] = ["millpond", "millpond-golden"];
 
-/// Files of a workspace's directory that each of its crates is built with.
+/// Files in a workspace's directory that affect all of its crates.
 const BUILD: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 
-/// The distance of a crate that is not in the list.
+/// The distance of a crate; the largest number if it is not in the list.
 #[must_use]
 pub fn distance(changed: &[Changed], dir: &Path) -> usize {
     changed.iter().find(|one| one.dir == dir).map_or(usize::MAX, |one| one.distance)
@@ -62,8 +63,8 @@ fn is_built(suite: Suite, one: &Changed) -> bool {
     })
 }
 
-/// The builds for changed crates: that of the suite and, beyond `make test`, those of suites with a changed crate that it does not build. Behind
-/// them, the crates of other suites that only depend on a changed one: their tests are not built.
+/// The builds for changed crates: that of the suite and, for `make test`, those of other suites with a changed crate that it does
+/// not build. Also returns the crates of other suites that only depend on a changed one; their tests are not built.
 #[must_use]
 pub fn builds(changed: &[Changed], suite: Suite) -> (Vec<Build>, Vec<(&Changed, Suite)>) {
     let of_root = || changed.iter().filter(|one| !one.is_rt);
@@ -114,7 +115,7 @@ pub fn packages() -> Result<Vec<Changed>, BuildError> {
     Ok(found)
 }
 
-/// Files that differ from the branch `origin/main`, or `main` where there is no such branch, and files that git does not know.
+/// Files that differ from the branch `origin/main`, or `main` without such a branch, and untracked files.
 fn changed_files() -> Result<Vec<String>, BuildError> {
     let base = ["origin/main", "main"].into_iter().find_map(|name| git(&["merge-base", name, "HEAD"]).ok());
     let base = base.ok_or_else(|| io::Error::other("there is no branch `main` to compare with"))?;
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(names(&["/w/rt/Cargo.lock"]), [("rt".to_owned(), 0), (HOUSE.to_owned(), 0)]);
     }
 
-    /// Arguments of each build in the root workspace, whether `rt` is built, and what is left out.
+    /// The arguments of each build in the root workspace, whether `rt` is built, and the omitted crates.
     fn selected(files: &[&str], suite: Suite) -> (Vec<String>, bool, Vec<(String, Suite)>) {
         let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
         let changed = affected(&tree(), &files, Path::new("/w"));
@@ -260,7 +261,7 @@ mod tests {
         assert_eq!(commit(&["/w/lib/formats/src/lib.rs"]), (vec![String::new()], false, vec![]));
         assert_eq!(commit(&["/w/lib/model/src/lib.rs"]), (vec![String::new()], false, controller.to_vec()));
         assert_eq!(commit(&[]), (vec![], false, vec![]));
-        // What changed itself is tested as its own suite builds it.
+        // A changed crate is tested in the build of its own suite.
         assert_eq!(commit(&["/w/svc/controller/src/main.rs"]), (vec![cluster.into()], false, vec![]));
         let files = ["/w/lib/formats/src/lib.rs", "/w/svc/controller/src/main.rs"];
         assert_eq!(commit(&files), (vec![String::new(), cluster.into()], false, vec![]));

@@ -1,4 +1,4 @@
-//! Takes debug information out of a program, into a file that debuggers find by a link in the program.
+//! Moves debug information from a program into a file, which debuggers find through a link in the program.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A program in two files. They are removed when it is dropped.
+/// A program in two files. Dropping the value removes them.
 pub struct Split {
-    /// Without symbols and debug information.
+    /// The program without symbols and debug information.
     pub program: PathBuf,
-    /// What was taken out.
+    /// The debug information.
     pub debug: PathBuf,
     _dir: TempDir,
 }
 
-/// What came of a program.
+/// The result of splitting a program.
 pub enum Outcome {
-    /// Two files.
+    /// The two files.
     Split(Split),
-    /// No ELF file: nothing to take out.
+    /// Not an ELF file, so it has no debug information.
     Whole,
-    /// There is no `objcopy` here, or it fails on this file.
+    /// `objcopy` is missing, or fails on this file.
     Failed,
 }
 
-/// Splits a program. The debug file is called `NAME.debug`.
+/// Splits a program. The debug file is named `NAME.debug`.
 ///
 /// # Errors
-/// The system's reason when the program cannot be read or no directory for the files can be made.
+/// The system's error when the program cannot be read or the directory for the files cannot be created.
 pub fn split(program: &Path, name: &str) -> io::Result<Outcome> {
     let mut magic = [0; 4];
     let is_elf = File::open(program)?.read_exact(&mut magic).is_ok() && magic == *b"\x7fELF";

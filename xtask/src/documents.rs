@@ -1,26 +1,26 @@
-//! What the program says of itself, installed: manual pages and completion scripts. It is asked, so that nothing is listed twice.
-//! And the pages of this tree.
+//! Installs the program's own documentation: manual pages and completion scripts. The program prints them, so there is no second
+//! list. Also installs the pages of this tree.
 
 use crate::install::{PROGRAM, Wish, make_link, put, put_all, staged, write};
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// A command or a service, as `millpond help --names` prints it.
+/// A command or a service, from `millpond help --names`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// Its name behind `millpond`.
+    /// Its name after `millpond`.
     pub name: String,
-    /// Its section of the manual.
+    /// Its manual section.
     section: String,
     /// Whether it can be called by its name alone.
     pub is_applet: bool,
 }
 
-/// Asks the program.
+/// Runs the program's help.
 ///
 /// # Errors
-/// The system's reason, or what the program printed instead.
+/// The system's error, or the program's error output.
 pub fn ask(program: &Path, words: &[&str]) -> io::Result<String> {
     let ended = Command::new(program).arg("help").args(words).output()?;
     if !ended.status.success() {
@@ -30,7 +30,7 @@ pub fn ask(program: &Path, words: &[&str]) -> io::Result<String> {
     String::from_utf8(ended.stdout).map_err(io::Error::other)
 }
 
-/// Every command and service.
+/// All commands and services.
 ///
 /// # Errors
 /// Those of [`ask`].
@@ -48,11 +48,11 @@ pub fn parse(text: &str) -> Vec<Described> {
     text.lines().filter_map(line).collect()
 }
 
-/// Installs a manual page for each command, and completions for the names that were linked. A page whose name is not ours
-/// here (`mpstat` of another package) is called `millpond-mpstat`.
+/// Installs a manual page for each command, and completions for the linked names. The page of a command whose name belongs to
+/// another package (`mpstat`) is named `millpond-mpstat`.
 ///
 /// # Errors
-/// Those of [`ask`], and the system's reason why a file was not written.
+/// Those of [`ask`], and the system's error when a file cannot be written.
 pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) -> io::Result<String> {
     let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
     let mut pages = vec![(PROGRAM.to_owned(), "1".to_owned(), ask(program, &["--man"])?)];
@@ -87,7 +87,7 @@ pub fn install(program: &Path, all: &[Described], linked: &[&str], wish: &Wish) 
     ))
 }
 
-/// This tree, and what it has to read: directories and files, which are as far from each other as here, so that links between pages lead somewhere.
+/// This tree, and its installed pages and files. They keep their relative positions, so that links between pages work.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const DIRECTORIES: [&str; 3] = ["docs", "rt/rt/examples", "lib/member-c/examples"];
 const FILES: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -95,7 +95,7 @@ const FILES: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 /// Installs pages, examples, and licences.
 ///
 /// # Errors
-/// The system's reason why a file was not written.
+/// The system's error when a file cannot be written.
 pub fn install_pages(wish: &Wish) -> io::Result<String> {
     let (root, doc) = (Path::new(ROOT), staged(&wish.destdir, &wish.prefix.join("share/doc/millpond")));
     for dir in DIRECTORIES {
@@ -113,12 +113,12 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// Answers what it was asked, as the program would in its place.
+    /// A stand-in for the program with fixed answers.
     const PROGRAM_OF_TESTS: &str = "#!/bin/sh\ncase $2 in\n--names) printf 'psrset psrset 8 applet\\nmpstat mpstat 1 applet\\n\
         quiet millpond-quiet 1 command\\n' ;;\n--broken) echo 'no such option' >&2; exit 2 ;;\n*) echo \"$*\" ;;\nesac\n";
 
-    /// Puts it into a directory. A shell writes the file: a test that forks beside this one would inherit our descriptor, and the kernel starts no
-    /// program that is open for writing.
+    /// Writes it to a directory, through a shell. If this process wrote the file, a concurrent fork in another test would inherit
+    /// the descriptor, and the kernel does not start a program that is open for writing.
     fn program_in(dir: &Path) -> PathBuf {
         let program = dir.join("program");
         let write = "printf %s \"$1\" >\"$0\" && chmod +x \"$0\"";

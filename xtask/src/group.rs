@@ -1,15 +1,15 @@
-//! The groups in which tests run, innermost rooms first: what fails first is nearest to the cause.
+//! The groups in which tests run, innermost crates first: the first failure is nearest to the cause.
 
 /// One group of crates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Its name in the table.
     pub name: &'static str,
-    /// Its crates, by the last part of their directories.
+    /// Its crates, by the last component of their directories.
     crates: &'static [&'static str],
 }
 
-/// Every group but the last, which takes what no other does.
+/// All groups except the last one, which has the remaining crates.
 const GROUPS: [Group; 7] = [
     Group { name: "house", crates: &["layering", "xtask", "benches", "fuzz"] },
     Group {
@@ -29,10 +29,10 @@ const GROUPS: [Group; 7] = [
     Group { name: "commands", crates: &["cmd", "golden", "caches", "millpond", "experiments"] },
 ];
 
-/// What no group names: better run in a group without a name than not at all.
+/// The group of crates that are in no other group, so that their tests run in any case.
 pub const REST: Group = Group { name: "other", crates: &[] };
 
-/// The order in which groups run. Real kernels come last: they take longest.
+/// The order of groups. Real kernels are last, because they take longest.
 pub const ORDER: [&str; 8] =
     ["house", "values", "machines", "workloads", "pools", "commands", "other", "kernels"];
 
@@ -42,7 +42,7 @@ pub fn group_of(package: &str) -> Group {
     GROUPS.into_iter().find(|group| group.crates.contains(&package)).unwrap_or(REST)
 }
 
-/// Sorts by group, in the order in which they run; the order within a group stays.
+/// Sorts by group, in running order, and keeps the order within a group.
 #[must_use]
 pub fn grouped<T>(items: Vec<T>, package: impl Fn(&T) -> &str) -> Vec<(Group, Vec<T>)> {
     let mut groups: Vec<(Group, Vec<T>)> = Vec::new();

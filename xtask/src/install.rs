@@ -1,5 +1,6 @@
-//! `cargo xtask install`: the binary, its names as symbolic links where they are free, its manual pages and completions, units for the service
-//! manager, the libraries for programs in C, and pages to read. `cargo xtask packages` makes packages of the same tree.
+//! `cargo xtask install`: the binary, symbolic links with its command names where these are free, manual pages and completions,
+//! units for the service manager, the libraries for C programs, and documentation pages. `cargo xtask packages` makes packages of
+//! the same tree.
 
 use crate::cargo::BuildError;
 use crate::debug_info;
@@ -11,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Units for systemd, with [`BINDIR`] where the program stands.
+/// Units for systemd, with [`BINDIR`] for the directory of the program.
 const UNITS: [(&str, &str); 6] = [
     ("gauge.service", include_str!("../../units/gauge.service")),
     ("millpond-fences.service", include_str!("../../units/millpond-fences.service")),
@@ -21,7 +22,7 @@ const UNITS: [(&str, &str); 6] = [
     ("schedd.service", include_str!("../../units/schedd.service")),
 ];
 
-/// Stands in units for the directory of the program.
+/// Placeholder in units for the directory of the program.
 const BINDIR: &str = "@BINDIR@";
 
 /// The program.
@@ -30,7 +31,7 @@ pub const PROGRAM: &str = "millpond";
 /// The header of the library, in this tree.
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lib/member-c/include/millpond_pool.h");
 
-/// The library for real-time programs: its headers, its manual, what tells compilers of it, and its files.
+/// The library for real-time programs: its headers, its manual, its pkg-config file, and its files.
 const RT_HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/rt/include/millpond");
 const RT_MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rt/rt/man");
 const RT_PKG_CONFIG: &str = include_str!("../../rt/rt/millpond-rt.pc.in");
@@ -38,43 +39,44 @@ pub const RT_STATIC: &str = "libmillpond_rt.a";
 pub const RT_SHARED: &str = "libmillpond_rt.so";
 pub const RT_SHARED_NAME: &str = "libmillpond_rt.so.0";
 
-/// The library for `LD_PRELOAD`, whose malloc is that of the one above. It stands beside it, where the dynamic linker finds it by name; nothing is linked with it.
+/// The library for `LD_PRELOAD`, with the malloc of the library above. It is in the same directory, where the dynamic linker
+/// finds it by name. Nothing is linked with it.
 pub const MALLOC: &str = "libmillpond_malloc.so";
 
-/// The library: what a linker looks for, and what programs that were linked with the shared one look for.
+/// The library: the names that linkers look for, and that programs linked with the shared library look for.
 pub const STATIC: &str = "libmillpond_pool.a";
 pub const SHARED: &str = "libmillpond_pool.so";
 pub const SHARED_NAME: &str = "libmillpond_pool.so.0";
 
-/// Names that another package of Debian has, with that package: the distribution's stay what users find by them.
+/// Names that belong to other Debian packages. The commands of the distribution keep these names.
 pub const NAMES_OF_OTHERS: [(&str, &str); 3] =
     [("cpustat", "cpustat"), ("mpstat", "sysstat"), ("prctl", "prctl")];
 
-/// Which names of commands are wanted.
+/// The command names to link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// All that no other program has here.
     Yes,
     /// None.
     No,
-    /// All but [`NAMES_OF_OTHERS`], whatever is here.
+    /// All except [`NAMES_OF_OTHERS`], regardless of installed programs.
     Own,
 }
 
-/// What is wanted.
+/// The options of the installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// Where the system will see it.
+    /// The prefix in the target system.
     pub prefix: PathBuf,
-    /// A directory that stands for the root of that system; empty for this one.
+    /// A directory that represents the root of the target system; empty for this system.
     pub destdir: PathBuf,
     /// The directory of libraries below the prefix.
     pub libdir: PathBuf,
-    /// Which names are wanted.
+    /// The command names to link.
     pub links: Links,
 }
 
-/// What was built.
+/// The results of a build.
 #[derive(Debug, Clone)]
 pub struct Built {
     /// The program.
@@ -84,7 +86,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// What `make build` makes: the program of profile `program`, and the libraries of the release build.
+    /// The results of `make build`: the program with profile `program`, and the libraries of the release build.
     pub fn here() -> Built {
         let target = crate::matrix::target_directory();
         Built { program: target.join("program").join(PROGRAM), libraries: target.join("release") }
@@ -97,19 +99,19 @@ impl Default for Wish {
     }
 }
 
-/// What became of one name.
+/// The result for a command name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
-    /// The link was made, or was there.
+    /// The link was created, or existed.
     Linked,
     /// Another program has the name.
     Taken(PathBuf),
 }
 
-/// Installs what `make build` made; true when it is in place.
+/// Installs the results of `make build`; true on success.
 ///
 /// # Errors
-/// [`BuildError::Install`] with the system's reason.
+/// [`BuildError::Install`] with the system's error.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let search: Vec<PathBuf> =
         env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
@@ -117,10 +119,10 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     Ok(true)
 }
 
-/// Installs everything that there is to install, and gives what was done. No other function knows all of it.
+/// Installs everything, and returns a report. The only function with the complete list.
 ///
 /// # Errors
-/// The system's reason, or that of the program that cannot describe its commands.
+/// The system's error, or that of the program if it cannot describe its commands.
 pub fn install_all(built: &Built, wish: &Wish, search: &[PathBuf]) -> io::Result<String> {
     let all = described(&built.program)?;
     let (mut told, linked) = install(&built.program, &all, wish, search)?;
@@ -130,7 +132,7 @@ pub fn install_all(built: &Built, wish: &Wish, search: &[PathBuf]) -> io::Result
     Ok(told + &install_library(&built.libraries, wish)?)
 }
 
-/// Writes the units. None is enabled: that is for the administrator.
+/// Writes the units. None is enabled; this is left to the administrator.
 fn install_units(wish: &Wish) -> io::Result<String> {
     let dir = staged(&wish.destdir, &wish.prefix.join("lib/systemd/system"));
     let bin = wish.prefix.join("bin").display().to_string();
@@ -142,8 +144,8 @@ fn install_units(wish: &Wish) -> io::Result<String> {
     Ok(told)
 }
 
-/// Copies `program` and links its names. `search` is where users find programs; what they find there today is
-/// left in force. Gives what was done, and the names that are ours.
+/// Copies `program` and links its command names. `search` is the search path of users; names of programs found there are not
+/// linked. Returns a report and the linked names.
 fn install<'d>(
     program: &Path,
     all: &'d [Described],
@@ -161,7 +163,7 @@ fn install<'d>(
         Links::No => false,
         Links::Own => NAMES_OF_OTHERS.iter().all(|(other, _)| *other != name),
     };
-    // In a staged tree only the tree itself tells which names are taken.
+    // In a staged tree only the tree itself determines which names are free.
     let search = if wish.destdir.as_os_str().is_empty() { search } else { &[] };
     let applets = all.iter().filter(|command| command.is_applet).map(|command| command.name.as_str());
     for applet in applets.filter(|name| is_wanted(name)) {
@@ -179,7 +181,8 @@ fn install<'d>(
     Ok((told, linked))
 }
 
-/// Copies a program or a shared library without its debug information to a directory below the prefix, and that to where debuggers look for it.
+/// Copies a program or a shared library without debug information to a directory below the prefix, and the debug information to
+/// the debuggers' directory.
 fn put_split(file: &Path, below: &Path, name: &str, wish: &Wish) -> io::Result<String> {
     let seen = wish.prefix.join(below);
     let dir = staged(&wish.destdir, &seen);
@@ -198,7 +201,7 @@ fn put_split(file: &Path, below: &Path, name: &str, wish: &Wish) -> io::Result<S
     Ok(told + &put(&split.debug, &debug, &format!("{name}.debug"), 0o644)?)
 }
 
-/// Copies the library from the release build and its header, and links the name that linkers look for.
+/// Copies the library of the release build and its header, and links the name that linkers look for.
 fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
     let place = |dir: &Path| staged(&wish.destdir, &wish.prefix.join(dir));
     let (lib, include) = (place(&wish.libdir), place(Path::new("include")));
@@ -217,7 +220,7 @@ fn install_library(release: &Path, wish: &Wish) -> io::Result<String> {
     Ok(told)
 }
 
-/// Copies the library for real-time programs and the one for `LD_PRELOAD`, the headers, the manual and what pkg-config reads.
+/// Copies the library for real-time programs, the one for `LD_PRELOAD`, the headers, the manual and the pkg-config file.
 fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     let place = |dir: &str| staged(&wish.destdir, &wish.prefix.join(dir));
     let lib = staged(&wish.destdir, &wish.prefix.join(&wish.libdir));
@@ -241,7 +244,7 @@ fn install_rt(release: &Path, wish: &Wish) -> io::Result<String> {
     Ok(told)
 }
 
-/// Copies all files of a directory of this tree, in order, with those of its directories.
+/// Copies all files of a directory of this tree, recursively and in order.
 pub fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
     fs::create_dir_all(dir)?;
     let mut files = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
@@ -256,7 +259,7 @@ pub fn put_all(from: &Path, dir: &Path) -> io::Result<String> {
     files.iter().map(copy).collect()
 }
 
-/// Writes a file of text, and the directories above it.
+/// Writes a text file, and creates its parent directories.
 pub fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let mut new = beside(dir, name)?;
@@ -264,20 +267,20 @@ pub fn write(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     take_name(new, &dir.join(name), 0o644)
 }
 
-/// A new file in `dir` whose name cannot be guessed, so that no link that was left there is followed. Dropping it removes it.
+/// A new file in `dir` with an unpredictable name, so that no existing link is followed. Dropping it removes it.
 fn beside(dir: &Path, name: &str) -> io::Result<NamedTempFile> {
-    // A directory that is not there is told without a name of ours.
+    // Report a missing directory without the temporary name.
     fs::metadata(dir)?;
     tempfile::Builder::new().prefix(&format!(".{name}.")).tempfile_in(dir)
 }
 
-/// Gives a file its mode and its name. A link of that name is replaced.
+/// Sets the mode of a file and renames it. An existing link is replaced.
 fn take_name(new: NamedTempFile, path: &Path, mode: u32) -> io::Result<()> {
     new.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// Copies a file to a name. A running program cannot be written to, but its name can be given to another file.
+/// Copies a file. A running program cannot be written, but it can be replaced by a rename.
 pub fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String> {
     let copied = fs::File::open(file).and_then(|mut from| {
         let mut new = beside(dir, name)?;
@@ -292,7 +295,7 @@ pub fn put(file: &Path, dir: &Path, name: &str, mode: u32) -> io::Result<String>
     Ok(format!("installed {}\n", dir.join(name).display()))
 }
 
-/// `destdir` + `prefix`, where the prefix is absolute in the system to be.
+/// `destdir` + `prefix`. The prefix is absolute in the target system.
 pub fn staged(destdir: &Path, prefix: &Path) -> PathBuf {
     if destdir.as_os_str().is_empty() {
         return prefix.to_path_buf();
@@ -311,7 +314,7 @@ fn link(dir: &Path, applet: &str, search: &[PathBuf]) -> io::Result<Name> {
     make_link(PROGRAM, &place).map(|()| Name::Linked)
 }
 
-/// Makes a link. One that is there already stays.
+/// Creates a link. An existing file is kept.
 pub fn make_link(to: &str, path: &Path) -> io::Result<()> {
     match symlink(to, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -319,7 +322,7 @@ pub fn make_link(to: &str, path: &Path) -> io::Result<()> {
     }
 }
 
-/// A link to a file called as our program.
+/// Whether a path is a link to a file with our program's name.
 fn is_ours(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|to| to.file_name().is_some_and(|name| name == PROGRAM))
 }
@@ -547,7 +550,7 @@ mod tests {
         assert_eq!(fs::read_link(place.bin().join("psrset")).unwrap(), Path::new("millpond"));
     }
 
-    /// The values of a key, in order. A line that is neither a section, a comment nor `Key=value` fails the test.
+    /// The values of a key, in order. The test fails for a line that is not a section, a comment or `Key=value`.
     fn values<'t>(text: &'t str, wanted: &str) -> Vec<&'t str> {
         let mut section = "";
         let mut found = Vec::new();
@@ -591,7 +594,7 @@ mod tests {
         let record = read("millpond-record.service");
         assert_eq!(values(&record, "Service.ExecStart"), [format!("{bin} record")]);
         assert_eq!(values(&record, "Service.StateDirectory"), ["millpond/recordings"]);
-        // Other users can neither read what it records nor hold its lock.
+        // Other users can neither read the recordings nor hold the lock.
         assert_eq!(values(&record, "Service.StateDirectoryMode"), ["0700"]);
         assert_eq!(values(&record, "Service.UMask"), ["0077"]);
         let gauge = read("gauge.service");

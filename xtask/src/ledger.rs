@@ -1,4 +1,4 @@
-//! Small files of JSON that record what earlier runs did.
+//! Small JSON files with the results of earlier runs.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a file records; the default where there is none. A damaged file begins anew, and the sentence says so.
+/// The contents of a file; the default if it is missing. A damaged file is replaced, with a message.
 pub fn read<T: DeserializeOwned + Default>(file: &Path) -> (T, Option<String>) {
     let read = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return (T::default(), None),
@@ -21,7 +21,7 @@ pub fn read<T: DeserializeOwned + Default>(file: &Path) -> (T, Option<String>) {
     }
 }
 
-/// Writes the record with one rename, so that a reader sees the old file or the new one.
+/// Writes the record with a rename, so that a reader sees the old file or the new one.
 pub fn write<T: Serialize>(file: &Path, ledger: &T) -> io::Result<()> {
     if let Some(dir) = file.parent() {
         fs::create_dir_all(dir)?;

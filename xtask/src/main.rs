@@ -1,9 +1,9 @@
-//! `cargo xtask test`, `install`, `packages`, `notes` and `pictures`: the parts of the Makefile that are programs.
+//! `cargo xtask test`, `install`, `packages`, `notes` and `pictures`: the programs behind the Makefile.
 //!
 //! # Why
 //!
-//! `cargo test --workspace` runs everything but ends with the last crate's count, and what was skipped is lost in
-//! its scroll. Here the same executables run in groups, and the end says what ran, what was skipped and why.
+//! `cargo test --workspace` runs everything but ends with the count of the last crate, and skipped tests are lost in its output.
+//! This program runs the same executables in groups, and ends with the executed and skipped tests, with reasons.
 //!
 //! # How it works
 //!
@@ -11,8 +11,8 @@
 //!   cargo test --no-run ──▶ messages ──▶ executables ──▶ groups ──▶ each run, its words tallied ──▶ table, one line
 //! ```
 //!
-//! Running the executables that cargo names, and not `cargo test -p` once per group, keeps the features of all crates as
-//! one build unified them: nothing is compiled twice.
+//! It runs the executables of a single build, and not `cargo test -p` once per group. So the features of all crates are unified
+//! once, and nothing is compiled twice.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
@@ -43,7 +43,7 @@ const USAGE: &str = "usage: cargo xtask test [--suite commit|kernels|rt|cluster|
        cargo xtask notes [VERSION]
        cargo xtask pictures [FILE.svg ...]";
 
-/// The command line, understood.
+/// The parsed command line.
 enum Task {
     Test(test::Wish),
     Install(install::Wish),

@@ -1,4 +1,4 @@
-//! `cargo xtask notes`: the section of CHANGELOG.md about a version, as Markdown, for the page of a release.
+//! `cargo xtask notes`: the section of CHANGELOG.md for a version, as Markdown, for the page of a release.
 
 use crate::cargo::BuildError;
 use std::fs;
@@ -10,13 +10,13 @@ const CHANGELOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../CHANGELOG.md");
 /// The version of this tree.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What the heading of a version begins with.
+/// The prefix of a version's heading.
 const HEADING: &str = "## ";
 
-/// Prints the notes of a version, or of this one.
+/// Prints the notes of a version; `None` is the current version.
 ///
 /// # Errors
-/// [`BuildError::Notes`] when there is no such version, with those that there are.
+/// [`BuildError::Notes`] for an unknown version, with a list of the known ones.
 pub fn run(version: Option<&str>) -> Result<bool, BuildError> {
     let text = fs::read_to_string(CHANGELOG).map_err(BuildError::Notes)?;
     let notes = section(&text, version.unwrap_or(VERSION)).map_err(BuildError::Notes)?;
@@ -40,7 +40,7 @@ fn section<'t>(text: &'t str, version: &str) -> io::Result<&'t str> {
     Ok(text[headings[at].0..end].trim_end())
 }
 
-/// Where each heading begins, with the version that it names: `0.2.0` for `## [0.2.0] - 2026-11-26`.
+/// The offset of each heading, and its version: `0.2.0` for `## [0.2.0] - 2026-11-26`.
 fn headings(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut begin = 0;
     text.split_inclusive('\n').filter_map(move |line| {

@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: runs commands of the built program in a terminal and draws what they say as SVG for the README.
+//! `cargo xtask pictures`: runs commands of the built program in a terminal and renders their output as SVG for the README.
 
 use crate::cargo::BuildError;
 use millpond_report::Screen;
@@ -9,16 +9,16 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// A picture and the commands that it shows.
+/// A picture and its commands.
 struct Recording {
     file: &'static str,
     title: &'static str,
     commands: &'static [&'static str],
-    /// What is typed at the terminal when the last command runs, and how long that is watched; without it what all commands said is shown.
+    /// For a full-screen program: the keys, and for how long it runs. `None` shows the output of all commands.
     watched: Option<Watched>,
 }
 
-/// How a program that takes the whole terminal is watched.
+/// Parameters for a full-screen program.
 struct Watched {
     keys: &'static [&'static str],
     seconds: u64,
@@ -66,16 +66,16 @@ const RECORDINGS: [Recording; 3] = [
     },
 ];
 
-/// Where pictures stand, in this tree.
+/// The directory of pictures in this tree.
 const PICTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pictures");
 
-/// Columns of a picture. A longer line is cut, and ends in `…`.
+/// Columns of a picture. A longer line is cut and ends in `…`.
 const COLUMNS_MAX: usize = 160;
 
-/// Records the pictures with these names, or all; true when they are written.
+/// Records the pictures with these names, or all; true on success.
 ///
 /// # Errors
-/// [`BuildError::Record`] when a command cannot be run, or a picture not be written.
+/// [`BuildError::Record`] when a command cannot be run, or a picture cannot be written.
 pub fn run(names: &[String]) -> Result<bool, BuildError> {
     let built = crate::matrix::target_directory().join("program");
     fs::create_dir_all(PICTURES).map_err(BuildError::Record)?;
@@ -96,7 +96,7 @@ pub fn run(names: &[String]) -> Result<bool, BuildError> {
     Ok(true)
 }
 
-/// A session: each command after a prompt, and what it says.
+/// A session: each command after a prompt, and its output.
 fn record(commands: &[&str], programs: &Path) -> io::Result<String> {
     let mut text = String::new();
     for command in commands {
@@ -107,7 +107,7 @@ fn record(commands: &[&str], programs: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The terminal after the last command, in its colours. tmux is the terminal.
+/// The terminal contents after the last command, with colours. tmux provides the terminal.
 fn watch(commands: &[&str], watched: &Watched, programs: &Path) -> io::Result<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let socket = format!("millpond-pictures-{}", std::process::id());
@@ -138,11 +138,11 @@ fn watch(commands: &[&str], watched: &Watched, programs: &Path) -> io::Result<St
     shown.map(|text| text.trim_end().to_owned() + "\n")
 }
 
-/// The size of a terminal that is watched.
+/// The size of the terminal for full-screen programs.
 const SCREEN_COLUMNS: &str = "110";
 const SCREEN_LINES: &str = "26";
 
-/// What a command of the shell says at a terminal. Programs are looked for in `programs` first.
+/// The output of a shell command in a terminal. `programs` is first on the search path.
 fn in_terminal(command: &str, programs: &Path) -> io::Result<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("script")
@@ -156,7 +156,7 @@ fn in_terminal(command: &str, programs: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(|line| left_of(line) + "\n").collect())
 }
 
-/// What is left of a line at the end: a carriage return begins it anew. A line that is too long is cut.
+/// The final contents of a line: a carriage return overwrites it. A line that is too long is cut.
 fn left_of(line: &str) -> String {
     let line = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
     let line = line.strip_prefix("\u{1b}[K").unwrap_or(line);
@@ -166,7 +166,7 @@ fn left_of(line: &str) -> String {
     }
 }
 
-/// Verdicts and bars in colour, heads of tables in grey.
+/// Colours verdicts and bars, and makes heads of tables grey.
 fn colored(text: &str) -> String {
     let line = |line: &str| -> String {
         let letters = |word: &str| word.chars().all(|c| c.is_ascii_uppercase() || "%/".contains(c));
@@ -184,7 +184,7 @@ fn colored(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// A word of `#` in colour, any other as it is.
+/// Colours a word of `#`; other words are unchanged.
 fn bar(word: &str) -> String {
     let is_bar = !word.is_empty() && word.chars().all(|c| c == '#');
     if is_bar { format!("\u{1b}[36m{word}\u{1b}[0m") } else { word.to_owned() }

@@ -1,4 +1,4 @@
-//! Runs one executable: its environment, its output, and what is printed when a group begins and ends.
+//! Runs an executable: its environment, its output, and the messages at the start and end of a group.
 
 use crate::cargo::{Built, TestBinary};
 use crate::table::Row;
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The executable as cargo would run it.
+/// The command for the executable, as cargo runs it.
 #[must_use]
 pub fn as_test(binary: &TestBinary, built: &Built) -> Command {
     under(Command::new(&binary.path), binary, built)
 }
 
-/// A command that is to run the executable, in the place and with the variables that cargo gives it.
+/// Prepares a command that runs the executable: directory and environment are those that cargo sets.
 #[must_use]
 pub fn under(mut command: Command, binary: &TestBinary, built: &Built) -> Command {
     command.current_dir(&binary.dir).env("CARGO_MANIFEST_DIR", &binary.dir);
@@ -28,23 +28,23 @@ pub fn under(mut command: Command, binary: &TestBinary, built: &Built) -> Comman
     command
 }
 
-/// Names of cases, with the time from the start of their executable to their end.
+/// Names of cases, with the time from the start of the executable to the end of the case.
 pub type Ends = Vec<(String, Duration)>;
 
-/// What one executable said and how it counts.
+/// The output of an executable, and its counts.
 #[derive(Debug)]
 pub struct Told {
-    /// Its words, both streams in one.
+    /// Its output, with both streams combined.
     pub output: String,
-    /// What they say, read as those of a harness.
+    /// The output parsed as that of a test harness.
     pub tally: Tally,
-    /// Whether it ended with status 0.
+    /// Whether its exit status was 0.
     pub ended_well: bool,
-    /// Cases in the order in which they ended, with the time since the start.
+    /// Cases in the order of their ends, with the time since the start.
     pub ends: Ends,
 }
 
-/// Runs one program to its end.
+/// Runs a program and waits for it.
 #[must_use]
 pub fn run_one(mut command: Command, is_shown: bool) -> Told {
     let (start, ends) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
@@ -67,7 +67,7 @@ pub fn run_one(mut command: Command, is_shown: bool) -> Told {
     Told { tally: Tally::of(&output, ended_well), output, ended_well, ends }
 }
 
-/// Collects what comes out of a pipe line by line, and shows it meanwhile if wanted.
+/// Collects the output of a pipe line by line, and optionally shows it.
 fn follow(
     pipe: impl Read + Send + 'static,
     output: &Arc<Mutex<String>>,
@@ -97,19 +97,19 @@ fn follow(
     })
 }
 
-/// The case whose end this line of a harness reports: `test NAME ... ok`.
+/// The case whose end this line reports: `test NAME ... ok`.
 fn ended_case(line: &str) -> Option<&str> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     ["ok", "FAILED", "ignored"].iter().any(|word| result.starts_with(word)).then(|| name.trim_end())
 }
 
-/// Says that a group begins.
+/// Prints the start of a group.
 pub fn begin(name: &str, is_shown: bool) {
     print!("{name:<10}{}", if is_shown { "\n" } else { "" });
     let _ = io::stdout().flush();
 }
 
-/// Says what came of it, and everything that its failures said.
+/// Prints the counts of a group, and the complete output of its failures.
 pub fn end(row: &Row, is_shown: bool, failures: &[(String, String)]) {
     let name = if is_shown { row.name } else { "" };
     println!("{}{}", if is_shown { format!("{name:<10}") } else { String::new() }, row.counts());
@@ -118,7 +118,7 @@ pub fn end(row: &Row, is_shown: bool, failures: &[(String, String)]) {
     }
 }
 
-/// Prints the whole output of an executable that failed.
+/// Prints the complete output of a failed executable.
 pub fn print_failure(name: &str, output: &str) {
     println!("\n---- failed: {name}\n{output}----\n");
 }

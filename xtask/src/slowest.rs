@@ -1,4 +1,4 @@
-//! What dominates a run: the slowest test executables and cases, and the build by group.
+//! The slowest parts of a run: test executables, cases, and the build by group.
 
 use crate::group::{ORDER, group_of};
 use crate::run::Told;
@@ -9,33 +9,33 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How many executables are listed.
+/// Number of listed executables.
 const LISTED: usize = 10;
 
-/// How many cases are listed.
+/// Number of listed cases.
 const CASES_LISTED: usize = 20;
 
-/// The group of crates that are not ours.
+/// The group of external crates.
 const DEPENDENCIES: &str = "dependencies";
 
-/// How long one executable ran.
+/// The run time of an executable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
     /// `laws of lib/linux`.
     pub name: String,
-    /// How many cases it has.
+    /// Number of its cases.
     pub cases: u64,
-    /// From its start to its end.
+    /// Total time.
     pub time: Duration,
-    /// How long each case ran.
+    /// Time of each case.
     pub each: Vec<(String, Duration)>,
 }
 
 impl Timed {
-    /// Computes the time of each case from the moments in which cases ended.
+    /// Derives the time of each case from the times at which cases ended.
     ///
-    /// A harness starts cases in the order of their names, the first `threads` at once and each other one when a case ends.
-    /// So case number i, counted from 0, starts when number i - `threads` of the ended cases ends.
+    /// A harness starts cases in the order of their names, the first `threads` at once and another one whenever a case ends. So
+    /// case number i, counted from 0, starts when number i - `threads` of the ended cases ends.
     #[must_use]
     pub fn of(name: String, told: &Told, time: Duration, threads: usize) -> Timed {
         let mut order: Vec<&str> = told.ends.iter().map(|(name, _)| name.as_str()).collect();
@@ -49,10 +49,10 @@ impl Timed {
     }
 }
 
-/// A case that takes longer than this has a reason in [`REASONS`].
+/// A case that takes longer than this must have a reason in [`REASONS`].
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Why cases take long, by the beginning of their names. What is not here should become faster, or get a reason.
+/// Reasons for slow cases, by prefixes of their names. Other slow cases should become faster, or get a reason.
 const REASONS: [(&str, &str); 26] = [
     ("7.3-laws::", "a kernel boots on an emulated CPU"),
     ("6.", "a kernel boots on an emulated CPU"),
@@ -88,7 +88,7 @@ const REASONS: [(&str, &str); 26] = [
     ("gauge::", "waits for readings of a service"),
 ];
 
-/// The reason of a case, behind its name; empty for a quick one.
+/// The reason of a slow case, for display after its name; empty for a fast one.
 fn reason(case: &str, time: Duration) -> String {
     if time < SLOW {
         return String::new();
@@ -118,7 +118,7 @@ pub fn list(mut timed: Vec<Timed>) -> String {
     text
 }
 
-/// How long each executable took when it last ran, in a file of the target directory: a tab between name and seconds.
+/// The time of each executable in its last run, from a file in the target directory. Name and seconds are separated by a tab.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Times(BTreeMap<String, f64>);
 
@@ -126,7 +126,7 @@ pub struct Times(BTreeMap<String, f64>);
 const TIMES: &str = "test-times.tsv";
 
 impl Times {
-    /// Reads the file; empty where there is none. Lines that are not understood are left out.
+    /// Reads the file; empty if it is missing. Invalid lines are ignored.
     #[must_use]
     pub fn read(target: &Path) -> Times {
         let text = fs::read_to_string(target.join(TIMES)).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Times {
         Times(text.lines().filter_map(line).collect())
     }
 
-    /// Seconds of an executable.
+    /// The seconds of an executable.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
@@ -148,22 +148,22 @@ impl Times {
         self.0.insert(name.to_owned(), seconds);
     }
 
-    /// Writes the file. The times only order the next run: a failure is ignored.
+    /// Writes the file. The times only affect the order of the next run, so a failure is ignored.
     pub fn write(&self, target: &Path) {
         let lines = self.0.iter().map(|(name, seconds)| format!("{name}\t{seconds:.1}\n"));
         let _ = fs::write(target.join(TIMES), lines.collect::<String>());
     }
 }
 
-/// One unit of a build, as in cargo's report of times.
+/// One unit of a build in cargo's timing report.
 #[derive(Deserialize)]
 struct Unit {
     name: String,
     duration: f64,
 }
 
-/// How long each group built, from the report that cargo wrote since `start`: seconds of all jobs together, in the order of groups.
-/// Empty when nothing was built or the report is not understood.
+/// The build time of each group, from the report that cargo wrote since `start`: the sum over all jobs in seconds, in the order
+/// of groups. Empty if nothing was built or the report is invalid.
 #[must_use]
 pub fn build_times(target: &Path, start: SystemTime) -> Vec<(&'static str, f64)> {
     let dir = target.join("cargo-timings");
@@ -172,7 +172,7 @@ pub fn build_times(target: &Path, start: SystemTime) -> Vec<(&'static str, f64)>
     };
     let report = dir.join("cargo-timing.html");
     let text = if is_new(&report) { fs::read_to_string(&report).unwrap_or_default() } else { String::new() };
-    // Each build leaves a dated copy as well; those of tests would pile up.
+    // Each build also leaves a dated copy. Remove it, because copies would accumulate.
     for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
         if entry.path() != report && is_new(&entry.path()) {
             let _ = fs::remove_file(entry.path());
@@ -181,7 +181,7 @@ pub fn build_times(target: &Path, start: SystemTime) -> Vec<(&'static str, f64)>
     sum(&text)
 }
 
-/// The times of two builds.
+/// The sum of the times of two builds.
 #[must_use]
 pub fn together(
     mut times: Vec<(&'static str, f64)>,

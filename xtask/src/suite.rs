@@ -1,11 +1,11 @@
-//! The suites of tests: what each builds and which cases it runs.
+//! The test suites: their builds and their cases.
 
 use crate::cargo::TestBinary;
 
-/// A part of all tests, with a target of its own in the Makefile.
+/// A part of all tests, with a target in the Makefile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Suite {
-    /// `make test`: what a contributor runs before a commit. One guest, no cluster, no second C compiler, no browser.
+    /// `make test`: the tests to run before a commit. One guest, no cluster, no second C compiler, no browser.
     #[default]
     Commit,
     /// `make test-kernels`: the laws, the commands and the classes in guests with several kernels, and a hundred thousand random
@@ -21,17 +21,17 @@ pub enum Suite {
     All,
 }
 
-/// Crates of the cluster suite: no other suite builds them.
+/// Crates of the cluster suite. No other suite builds them.
 const CLUSTER: [(&str, &str); 3] =
     [("controller", "millpond-controller"), ("node", "millpond-node-tests"), ("benches", "millpond-benches")];
 
-/// Part of the names of tests that start a browser.
+/// A part of the names of tests that start a browser.
 const BROWSER: &str = "in_a_browser";
 
 /// The longest run of random scripts on simulated machines: five minutes.
 const LONG_LAWS: &str = "a_hundred_thousand_random_operations_break_no_law";
 
-/// Every published experiment on simulated machines: four minutes.
+/// The test of all published experiments on simulated machines: four minutes.
 const PUBLISHED: &str = "without_options_everything_that_was_published";
 
 /// The tables of the experiments e4 and e5 in the documents: many machines with 20 seeds each.
@@ -41,7 +41,7 @@ const LONG_FIGURES: &str = "figures_of_e";
 const CACHES: &str = "caches";
 
 impl Suite {
-    /// Every suite that has a target, in the order in which CI runs them.
+    /// All suites with a target, in the order in which CI runs them.
     pub const NAMED: [Suite; 5] = [Suite::Commit, Suite::Kernels, Suite::Rt, Suite::Cluster, Suite::Pages];
 
     /// Its name on the command line.
@@ -57,13 +57,13 @@ impl Suite {
         }
     }
 
-    /// The suite of a name.
+    /// The suite with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Suite> {
         Suite::NAMED.into_iter().chain([Suite::All]).find(|suite| suite.name() == name)
     }
 
-    /// What cargo builds in the root workspace, as arguments; nothing when the suite has no crate there.
+    /// Cargo arguments of its build in the root workspace; `None` if the suite has no crate there.
     #[must_use]
     pub fn build_arguments(self) -> Option<Vec<&'static str>> {
         let packages = |names: &[&'static str]| {
@@ -71,7 +71,7 @@ impl Suite {
         };
         match self {
             Suite::Commit => Some(Vec::new()),
-            // With the programs that run in the guests.
+            // Includes the programs that run in guests.
             Suite::Kernels => packages(&[
                 "millpond-vm",
                 "millpond-sim",
@@ -90,19 +90,19 @@ impl Suite {
         }
     }
 
-    /// Whether it builds the workspace of the libraries for real-time programs.
+    /// Whether it builds the workspace of the real-time libraries.
     #[must_use]
     pub fn has_rt(self) -> bool {
         matches!(self, Suite::Rt | Suite::All)
     }
 
-    /// Whether it runs the examples in the documentation of the root workspace.
+    /// Whether it runs the documentation examples of the root workspace.
     #[must_use]
     pub fn has_documents(self) -> bool {
         matches!(self, Suite::Commit | Suite::All)
     }
 
-    /// `MILLPOND_VM`: which guests are booted.
+    /// The value of `MILLPOND_VM`: the guests to boot.
     #[must_use]
     pub fn guests(self) -> Option<&'static str> {
         match self {
@@ -112,8 +112,8 @@ impl Suite {
         }
     }
 
-    /// The harness arguments with which an executable of the root workspace is run; `None` when the suite leaves it out.
-    /// Each case is in one suite at least: what `Commit` leaves out is in one of the others.
+    /// The harness arguments for an executable of the root workspace; `None` if the suite omits it. Each case is in at least one
+    /// suite: cases that `Commit` omits are in another one.
     #[must_use]
     pub fn arguments(self, test: &TestBinary) -> Option<Vec<&'static str>> {
         let (package, target) = (test.package.as_str(), test.target.as_str());

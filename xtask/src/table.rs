@@ -1,21 +1,21 @@
-//! The rows of the last table: what ran, what was skipped and why.
+//! The final table: executed and skipped tests, with reasons.
 
 use crate::tally::Tally;
 use std::time::Duration;
 
-/// What came of one group.
+/// The result of a group.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The group.
     pub name: &'static str,
     /// Its counts.
     pub tally: Tally,
-    /// How long it took.
+    /// Its duration.
     pub time: Duration,
 }
 
 impl Row {
-    /// Its counts as the line that stands behind its name while the others still run.
+    /// Its counts, as printed after its name while other groups still run.
     #[must_use]
     pub fn counts(&self) -> String {
         counts(&self.tally, self.time)
@@ -29,13 +29,13 @@ pub fn counts(tally: &Tally, time: Duration) -> String {
     format!("{passed:>6} passed {failed:>4} failed {skipped:>4} skipped {:>9}", seconds(time))
 }
 
-/// A time as rows show it.
+/// A duration, as rows show it.
 #[must_use]
 pub fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// All rows' counts in one.
+/// The sum of all rows' counts.
 #[must_use]
 pub fn total(rows: &[Row]) -> Tally {
     let mut total = Tally::default();
@@ -45,7 +45,7 @@ pub fn total(rows: &[Row]) -> Tally {
     total
 }
 
-/// What ran, what was skipped, and why.
+/// The table: executed tests, skipped tests, and the reasons.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut text =
@@ -73,7 +73,7 @@ pub fn table(rows: &[Row]) -> String {
             text += &format!("skipped in {}: {reason}\n", row.name);
         }
     }
-    // Once more at the end: of a long run often only the end is kept.
+    // Repeat the failures at the end, because often only the end of a long output is kept.
     for row in rows {
         for failure in &row.tally.failures {
             text += &format!("failed in {}: {}\n", row.name, failure.test);
@@ -84,7 +84,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The one line that machines read.
+/// The last line, for use by programs.
 #[must_use]
 pub fn last_line(total: &Tally) -> String {
     format!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped)

@@ -1,24 +1,24 @@
-//! What the words of a test executable say: how many passed, failed and were skipped, and why.
+//! Parses the output of a test executable: the numbers of passed, failed and skipped tests, and reasons.
 //!
-//! Both harnesses in use end with `test result: ok. 5 passed; 0 failed; 1 ignored; …`, and say beside a test that it was ignored, and
-//! why. A test that finds by itself that it cannot do its work here prints a line with `skipped: ` and the reason (`skipped: NAME:
-//! WHY`, or `NAME: skipped: WHY`) and returns; its harness counts it as passed, this tally does not. What a failed test said stands
-//! between `failures:` and the next such line, under `---- NAME ----` (or `---- NAME stdout ----`).
+//! Both harnesses end with `test result: ok. 5 passed; 0 failed; 1 ignored; …`, and report ignored tests with the reason. A test
+//! that cannot run on this machine prints a line with `skipped: ` and the reason (`skipped: NAME: WHY`, or `NAME: skipped: WHY`)
+//! and returns. Its harness counts it as passed; here it counts as skipped. The output of failed tests is between `failures:` and
+//! the next such line, under `---- NAME ----` (or `---- NAME stdout ----`).
 
-/// Counts, and the reasons for skips.
+/// Counts, and the reasons of skips.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Tests that ran and passed.
     pub passed: u64,
-    /// Tests that failed, and executables that died.
+    /// Tests that failed, and executables that crashed.
     pub failed: u64,
-    /// Tests that did not do their work.
+    /// Tests that were skipped.
     pub skipped: u64,
-    /// `NAME: WHY` of each skip that said so.
+    /// `NAME: WHY` of each skip with a reason.
     pub reasons: Vec<String>,
-    /// What each failed test said, briefly.
+    /// The output of each failed test, shortened.
     pub failures: Vec<Failure>,
-    /// A figure of the group for its row, such as a score.
+    /// A figure for the group's row, such as a score.
     pub note: String,
 }
 
@@ -27,18 +27,18 @@ pub struct Tally {
 pub struct Failure {
     /// Its name.
     pub test: String,
-    /// The beginning of what it said: at most [`FAILURE_LINES`] lines of [`FAILURE_COLUMNS`] characters.
+    /// The beginning of its output: at most [`FAILURE_LINES`] lines of [`FAILURE_COLUMNS`] characters.
     pub said: String,
 }
 
-/// How many lines of a failure are repeated at the end.
+/// Number of lines of a failure that are repeated at the end.
 pub const FAILURE_LINES: usize = 12;
 
-/// How much of a line is.
+/// Number of characters per line.
 pub const FAILURE_COLUMNS: usize = 600;
 
 impl Tally {
-    /// Reads the words of one executable, which ended well or not.
+    /// Parses the output of an executable. `ended_well`: its exit status was 0.
     #[must_use]
     pub fn of(output: &str, ended_well: bool) -> Tally {
         let mut tally = Tally::default();
@@ -55,7 +55,7 @@ impl Tally {
                 told += 1;
             }
         }
-        // Those that told it themselves were seen to pass.
+        // The harness counted tests that skipped themselves as passed.
         let seen_passing = tally.passed.min(told);
         tally.passed -= seen_passing;
         tally.skipped = ignored + seen_passing;
@@ -66,13 +66,13 @@ impl Tally {
         tally
     }
 
-    /// How many cases there are.
+    /// Number of cases.
     #[must_use]
     pub fn cases(&self) -> u64 {
         self.passed + self.failed + self.skipped
     }
 
-    /// Adds another one's counts and reasons.
+    /// Adds the counts and reasons of another tally.
     pub fn add(&mut self, other: &Tally) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-/// What failed tests said.
+/// The output of failed tests.
 fn failures(output: &str) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
     let mut is_among_them = false;

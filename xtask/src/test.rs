@@ -1,4 +1,4 @@
-//! `cargo xtask test`: builds, runs group by group, and ends with what ran, what was skipped and why.
+//! `cargo xtask test`: builds the tests, runs them by group, and ends with the executed and skipped tests, with reasons.
 
 use crate::cargo::{BuildError, Built, TestBinary, build_tests, cargo, rt_manifest};
 use crate::changed::{self, Changed};
@@ -17,25 +17,25 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How many random cases a property gets in each suite but `all`.
+/// Number of random cases per property, in all suites except `all`.
 pub const CASES: &str = "64";
 
-/// How many it gets in `all`.
+/// Number of random cases per property in `all`.
 const CASES_ALL: &str = "512";
 
-/// The group of the examples in the documentation.
+/// The group of the documentation examples.
 const DOCUMENTS: &str = "documents";
 
-/// What is to be run.
+/// The selection of tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// The slow matrix as well, with more kernels and more random cases.
+    /// Also the slow matrix, with more kernels and more random cases.
     pub all: bool,
-    /// The suite, where it is not that of `make test`.
+    /// The suite; default: that of `make test`.
     pub suite: Suite,
-    /// Only crates that changed since the main branch, and crates that depend on them.
+    /// Only crates that changed since the main branch, and their dependents.
     pub changed: bool,
-    /// Only these groups; every one when it is empty.
+    /// Only these groups; all if it is empty.
     pub only: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Wish {
         self.all && self.wants(group.name) && !(group.is_asked_for && self.only.is_empty())
     }
 
-    /// The first word of `only` that names no group.
+    /// The first name in `only` that is not a group.
     #[must_use]
     pub fn unknown(&self) -> Option<&String> {
         let is_known = |name: &str| {
@@ -64,7 +64,7 @@ impl Wish {
     }
 }
 
-/// Runs everything that is wished for; true when nothing failed.
+/// Runs the selected tests; true when nothing failed.
 ///
 /// # Errors
 /// [`BuildError`] when the tests cannot be built.
@@ -72,7 +72,7 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     if wish.all { run_slice(wish) } else { Ok(run_once(wish, &|_| true)?.is_well) }
 }
 
-/// Runs the next slice of everything, or the groups that are wished for, and records the results in the ledger.
+/// Runs the next slice of all tests, or the selected groups, and records the results in the ledger.
 fn run_slice(wish: &Wish) -> Result<bool, BuildError> {
     let (target, commit, start) = (matrix::target_directory(), whole::commit(), Instant::now());
     let (ledger, damage) = whole::Ledger::read(target);
@@ -97,11 +97,11 @@ fn run_slice(wish: &Wish) -> Result<bool, BuildError> {
         println!("{}", ledger.table(&parts, commit.as_deref()));
         return Ok(true);
     }
-    // Crates without a group are run with those that have one.
+    // Crates in no group run together with the others.
     if slice.only.iter().any(|name| ORDER.contains(&name.as_str())) {
         slice.only.push(REST.name.to_owned());
     }
-    // A part that took longer than expected must not move the end of the slice: what does not fit runs in the next one.
+    // A part that took longer than expected must not extend the slice. The rest runs in the next slice.
     let fits = |name: &str| !wish.only.is_empty() || start.elapsed() + ledger.expected(name) <= whole::SLICE;
     let done = run_once(&slice, &fits)?;
     // Another run may have ended meanwhile.
@@ -114,7 +114,7 @@ fn run_slice(wish: &Wish) -> Result<bool, BuildError> {
     Ok(done.is_well)
 }
 
-/// The rows of one run.
+/// The results of a run.
 struct Done {
     rows: Vec<Row>,
     is_well: bool,
@@ -148,7 +148,7 @@ fn run_once(wish: &Wish, fits: &dyn Fn(&str) -> bool) -> Result<Done, BuildError
     Ok(Done { rows, is_well: total.failed == 0 })
 }
 
-/// The tests of a suite or of changed packages, and one line with the build time of each group.
+/// Builds the tests of a suite or of changed packages. Also returns a line with the build time of each group.
 fn build(suite: Suite, changed: Option<&[Changed]>) -> Result<(Built, String), BuildError> {
     println!("building the tests");
     let (start, mut built, mut times) = (Instant::now(), Built::default(), Vec::new());
@@ -176,28 +176,28 @@ fn build(suite: Suite, changed: Option<&[Changed]>) -> Result<(Built, String), B
     Ok((built, slowest::built(&times)))
 }
 
-/// One executable that is to be run.
+/// An executable to run.
 struct Job<'b> {
     name: String,
     binary: &'b TestBinary,
     arguments: Vec<&'static str>,
-    /// Seconds that it took the last time; of one that never ran, more than any other.
+    /// Its last duration in seconds. An executable that never ran gets the largest value.
     expected: f64,
 }
 
-/// What a job printed, and how long it ran.
+/// The output of a job, and its duration.
 struct Finished {
     package: String,
     timed: Timed,
     told: Told,
 }
 
-/// Runs the executables of all wanted groups, as many at once as there are CPUs, those that took longest first.
+/// Runs the executables of all selected groups, as many at once as there are CPUs, longest first.
 fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<Row>, Vec<Timed>) {
     let suite = wish.suite();
     let mut times = Times::read(matrix::target_directory());
     let mut jobs = Vec::new();
-    // Where no times are known, kernels first: they take longest.
+    // Without known times, kernels run first, because they take longest.
     for (group, binaries) in grouped(built.tests.iter().collect(), |test| &test.package).into_iter().rev() {
         let is_wanted = |binary: &&TestBinary| {
             let is_changed = |changed| changed::distance(changed, &binary.dir) < usize::MAX;
@@ -211,7 +211,7 @@ fn run_groups(wish: &Wish, built: &Built, changed: Option<&[Changed]>) -> (Vec<R
         }
     }
     match changed {
-        // The nearest first: what fails there is the cause of what fails elsewhere.
+        // Nearest first: their failures cause those of others.
         Some(changed) => jobs.sort_by_key(|job| changed::distance(changed, &job.binary.dir)),
         None => jobs.sort_by(|a, b| b.expected.total_cmp(&a.expected)),
     }
@@ -265,7 +265,7 @@ fn is_alone(test: &TestBinary) -> bool {
 fn run_job(job: &Job<'_>, built: &Built, suite: Suite, is_shown: bool) -> Finished {
     let threads = matrix::cpus().max(2);
     let mut command = as_test(job.binary, built);
-    // So that the reason of a test that skips itself is printed.
+    // Print the reason of a test that skips itself.
     command.arg("--show-output").arg(format!("--test-threads={threads}")).args(&job.arguments);
     set_cases(&mut command, suite);
     if let Some(guests) = suite.guests() {
@@ -278,20 +278,20 @@ fn run_job(job: &Job<'_>, built: &Built, suite: Suite, is_shown: bool) -> Finish
 }
 
 impl Finished {
-    /// Its line while others still run.
+    /// Its line while other jobs still run.
     fn line(&self) -> String {
         format!("{}  {}", counts(&self.told.tally, self.timed.time), self.timed.name)
     }
 }
 
-/// Sets how many random cases a property gets, unless the environment says it.
+/// Sets the number of random cases per property, unless the environment has it.
 fn set_cases(command: &mut Command, suite: Suite) {
     if std::env::var_os("PROPTEST_CASES").is_none() {
         command.env("PROPTEST_CASES", if suite == Suite::All { CASES_ALL } else { CASES });
     }
 }
 
-/// The examples in the documentation, where the suite has some.
+/// Runs the documentation examples of the suite.
 fn run_documents(suite: Suite) -> Option<Row> {
     let root = suite.has_documents().then_some(None);
     let manifests: Vec<_> = root.into_iter().chain(suite.has_rt().then(|| Some(rt_manifest()))).collect();
@@ -321,7 +321,7 @@ fn run_documents(suite: Suite) -> Option<Row> {
     Some(row)
 }
 
-/// The crate's directory, short.
+/// The last two components of the crate's directory.
 fn place(dir: &Path) -> String {
     let mut parts: Vec<_> = dir.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
     parts.reverse();

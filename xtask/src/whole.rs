@@ -1,7 +1,7 @@
-//! `make test-all` in slices of at most two hours: a ledger records which part passed at which commit.
+//! `make test-all` in slices of at most two hours. A ledger records which part passed at which commit.
 //!
-//! A part is a group of tests or a group of the slow matrix. A slice runs the parts that did not pass at the present commit, as many as
-//! are expected to end within the limit. When every part passed at one commit, the last line of the ledger says so.
+//! A part is a group of tests or a group of the slow matrix. A slice runs as many parts that have not passed at the current
+//! commit as are expected to end within the limit. When every part has passed at one commit, the last line of the table says so.
 
 use crate::ledger;
 use crate::table::Row;
@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The longest slice.
+/// Maximal duration of a slice.
 pub const SLICE: Duration = Duration::from_secs(2 * 3600);
 
-/// What a part takes that never ran, in seconds, where it is longer than [`FIRST`].
+/// Expected seconds of parts that never ran and take longer than [`FIRST`].
 const LONG: [(&str, u64); 4] = [("kernels", 3600), ("soak", 4500), ("fuzz", 1800), ("mutants", 3600)];
-/// What any other part takes that never ran.
+/// Expected seconds of any other part that never ran.
 const FIRST: u64 = 900;
 
-/// The file, in the target directory.
+/// The ledger file, in the target directory.
 const FILE: &str = "test-all.json";
 
 /// The last run of a part.
@@ -38,7 +38,7 @@ struct Part {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger(BTreeMap<String, Part>);
 
-/// The commit of the working tree; `None` when the tree differs from it, or without git: then no result is recorded.
+/// The commit of the working tree. `None` when the tree is modified, or without git: then no result is recorded.
 #[must_use]
 pub fn commit() -> Option<String> {
     let git = |words: &[&str]| {
@@ -55,28 +55,28 @@ fn file(target: &Path) -> PathBuf {
 }
 
 impl Ledger {
-    /// The ledger of a target directory. A damaged one begins anew, and the sentence says so.
+    /// The ledger of a target directory. A damaged one is replaced, with a message.
     #[must_use]
     pub fn read(target: &Path) -> (Ledger, Option<String>) {
         ledger::read(&file(target))
     }
 
-    /// Writes it.
+    /// Writes the ledger.
     ///
     /// # Errors
-    /// As the file system gives them.
+    /// The error of the file system.
     pub fn write(&self, target: &Path) -> io::Result<()> {
         ledger::write(&file(target), self)
     }
 
-    /// How long a part is expected to take.
+    /// The expected duration of a part.
     #[must_use]
     pub fn expected(&self, name: &str) -> Duration {
         let first = || LONG.iter().find(|(long, _)| *long == name).map_or(FIRST, |(_, seconds)| *seconds);
         Duration::from_secs(self.0.get(name).map_or_else(first, |part| part.seconds))
     }
 
-    /// The parts of the next slice: those that did not pass at the commit, in their order, as many as fit. Always at least one, if any
+    /// The parts of the next slice: those that have not passed at the commit, in order, as many as fit, and at least one if any
     /// is left.
     #[must_use]
     pub fn next<'n>(&self, names: &[&'n str], commit: Option<&str>) -> Vec<&'n str> {
@@ -106,7 +106,7 @@ impl Ledger {
                 passed: row.tally.passed,
                 failed: row.tally.failed,
                 skipped: row.tally.skipped,
-                // What the machine lacked does not say how long the part takes where it runs.
+                // The duration of a skipped part is not representative.
                 seconds: if row.tally.passed == 0 {
                     self.expected(row.name).as_secs()
                 } else {
@@ -117,7 +117,7 @@ impl Ledger {
         }
     }
 
-    /// Each part with its last run, and whether all passed at the commit.
+    /// The table of parts with their last runs, and whether all passed at the commit.
     #[must_use]
     pub fn table(&self, names: &[&str], commit: Option<&str>) -> String {
         let short = |commit: &str| commit.chars().take(12).collect::<String>();
@@ -188,11 +188,11 @@ mod tests {
             &[row("values", [5, 0, 0], 10), row("kernels", [5, 1, 0], 3000), row("miri", [0, 0, 1], 1)],
             "a",
         );
-        // A failed and a skipped part run again; a skipped one is still expected to take its time.
+        // A failed and a skipped part run again. A skipped one keeps its expected duration.
         assert_eq!(ledger.next(&names, Some("a")), ["kernels", "miri"]);
         ledger.record(&[row("kernels", [6, 0, 0], 9000)], "a");
         assert_eq!(ledger.next(&names, Some("a")), ["soak", "miri"]);
-        // One that is longer than a slice has a slice of its own.
+        // A part that is longer than a slice runs alone.
         assert_eq!(ledger.next(&names[1..2], Some("b")), ["kernels"]);
         assert_eq!(ledger.next(&names[..2], None), ["values"]);
     }

@@ -1,14 +1,14 @@
-//! The accounting facet: use by CPU, waiting by set.
+//! The accounting facet: CPU use by CPU, run-queue waiting by set.
 //!
-//! | What | Where from | Otherwise |
+//! | Figure | Source | Fallback or limit |
 //! |---|---|---|
-//! | use of a CPU | `/proc/stat`: what was not idle | there too: clock ticks that met a running thread, where these are more |
+//! | use of a CPU | `/proc/stat`: time not idle | `/proc/stat`: busy clock ticks, when these are more |
 //! | waiting, of every set | `/proc/schedstat`: run-queue delay by CPU | |
-//! | waiting, of a set without that | `/proc/TID/schedstat` of its tasks | |
-//! | waiting, of the default set without that | `/proc/loadavg`: what runs or waits in the whole machine, beyond all CPUs | |
+//! | waiting, of a set, without `/proc/schedstat` | `/proc/TID/schedstat` of its tasks | |
+//! | waiting, of the default set, without `/proc/schedstat` | `/proc/loadavg`: runnable threads of the machine minus CPUs in use | |
 //! | running and waiting threads, by set | `/proc/PID/task/TID/stat`: state and last CPU | |
 //! | a thread begins to wait | a pressure trigger, 10 ms in half a second | the deadline |
-//! | the configuration of the pools is written | inotify, on its record | the deadline |
+//! | the pool configuration is written | inotify on its record | the deadline |
 
 use crate::clock::timespec;
 use crate::counters::Uses;
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-/// What wakes: so many microseconds of waiting in so many. A kernel looks ten times in each window.
+/// The pressure trigger: stall time and window, in microseconds. A kernel checks ten times per window.
 const TRIGGER: &str = "some 10000 500000";
 
 impl Accounting for LinuxMachine {
@@ -62,7 +62,7 @@ impl Accounting for LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// For each thread that runs or waits for a CPU the one that it was on last.
+    /// The last CPU of each thread that runs or waits for a CPU.
     pub(crate) fn runnable(&self) -> Result<Vec<CpuId>, Refusal> {
         let broken = |error: std::io::Error| Refusal::operation(Reason::Machine(format!("/proc: {error}")));
         let own = self.os.root.own_pid();
@@ -71,7 +71,7 @@ impl LinuxMachine {
             for tid in self.os.tids(pid).map_err(broken)? {
                 let stat = self.os.root.proc.join(format!("{pid}/task/{tid}/stat"));
                 let runs = self.os.root.read_value(&stat).ok().flatten().and_then(|text| parse_runs(&text));
-                // Who looks does not count.
+                // The reading thread itself is not counted.
                 runnable.extend(runs.filter(|(runs, _)| *runs && own != Some(tid)).map(|(_, cpu)| cpu));
             }
         }
@@ -79,7 +79,7 @@ impl LinuxMachine {
     }
 }
 
-/// Whether a thread runs or waits for a CPU, and on which it was last, by its `stat`.
+/// Whether a thread runs or waits for a CPU, and its last CPU, from its `stat` file.
 fn parse_runs(text: &str) -> Option<(bool, CpuId)> {
     let cpu = stat_field(text, PROCESSOR)?.parse().ok()?;
     Some((stat_field(text, STATE)? == "R", CpuId(cpu)))
@@ -89,7 +89,7 @@ fn absent(refusal: Refusal) -> Absent {
     Absent { why: refusal.reason.to_string(), what_would_help: refusal.hint }
 }
 
-/// Wakes when threads wait; only where the kernel lets us ask.
+/// A file that becomes readable when threads wait. `None` where the kernel has no pressure triggers.
 fn trigger(machine: &LinuxMachine) -> Option<File> {
     if !machine.os.root.is_live() {
         return None;
@@ -100,21 +100,21 @@ fn trigger(machine: &LinuxMachine) -> Option<File> {
     Some(file)
 }
 
-/// Run-queue delay by CPU, since boot; `None` where the kernel does not tell.
+/// Run-queue delay by CPU, since boot; `None` where the kernel does not report it.
 fn delays(machine: &LinuxMachine) -> Option<BTreeMap<CpuId, u64>> {
     let text = machine.os.root.read(&machine.os.root.proc.join("schedstat")).ok()??;
     let delays: BTreeMap<CpuId, u64> = SchedTable::read(&text, Field::Waited).into_iter().collect();
     Some(delays).filter(|delays| !delays.is_empty())
 }
 
-/// Threads that run or wait in the whole machine, without the one that asks.
+/// Runnable threads of the whole machine, without the reading thread.
 fn parse_runnable(text: &str) -> Option<u64> {
     let field = text.split_ascii_whitespace().nth(3)?;
     let running: u64 = field.split('/').next()?.parse().ok()?;
     Some(running.saturating_sub(1))
 }
 
-/// What a CPU counted, in nanoseconds.
+/// Time counters of a CPU, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     used: u64,
@@ -123,7 +123,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// How long it was used since then, when so much time has passed.
+    /// CPU time used since the reading `was`, `passed` nanoseconds ago.
     fn busy_since(&self, was: &Counted, passed: u64) -> u64 {
         let by_ticks = self.used.saturating_sub(was.used);
         let not_idle = passed.saturating_sub(self.idle.saturating_sub(was.idle));
@@ -134,13 +134,13 @@ impl Counted {
 struct Watch<'a> {
     machine: &'a LinuxMachine,
     uses: Uses,
-    /// CPUs tell how long was waited at them.
+    /// Whether the kernel reports run-queue delay by CPU.
     delays: bool,
     trigger: Option<File>,
     record: Option<RecordWatch>,
-    /// As read last, by CPU.
+    /// Last reading, by CPU.
     cpus: BTreeMap<CpuId, Counted>,
-    /// As read last, by task: its delay.
+    /// Run-queue delay at the last reading, by task.
     tasks: BTreeMap<u32, u64>,
     /// Cumulated since the watch began.
     waited: BTreeMap<PsetId, u64>,
@@ -149,14 +149,14 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// How long a task has waited since it began.
+    /// Run-queue delay of a task since it began.
     fn delay_of(&self, tid: u32) -> Option<u64> {
         let os = &self.machine.os;
         let text = os.root.read(&os.root.proc.join(format!("{tid}/schedstat"))).ok()??;
         Some(parse_thread(&text)?.waited.0)
     }
 
-    /// Waiting of sets by their tasks: those that ended take theirs along.
+    /// Adds the delay of tasks to that of their sets. The delay of a task that ended since the last reading is lost.
     fn take_tasks(&mut self, tasks: &[(PsetId, u32)]) {
         let mut seen = BTreeMap::new();
         for (set, tid) in tasks {
@@ -168,8 +168,8 @@ impl Watch<'_> {
         self.tasks = seen;
     }
 
-    /// What the default set lacks: threads that run or wait anywhere, less all CPUs and what waits in other sets. One look stands for
-    /// the whole time since the last one.
+    /// Waiting of the default set: runnable threads of the machine, minus CPUs in use, minus waiting in other sets. One reading
+    /// is taken as the value for the whole interval since the previous one.
     fn take_default(&mut self, passed: u64, others: u64) {
         let os = &self.machine.os;
         let text = os.root.read(&os.root.proc.join("loadavg")).ok().flatten();
@@ -211,7 +211,7 @@ impl UsageWatch for Watch<'_> {
             let mut tasks: Vec<(PsetId, u32)> = Vec::new();
             for task in &view.tasks {
                 let Some(set) = of(&task.at) else { continue };
-                // Version 2 lists processes only.
+                // The task list of version 2 contains processes only.
                 let tids = match task.id.tid {
                     Some(tid) => vec![tid],
                     None => self.machine.os.tids(task.id.pid).unwrap_or_default(),

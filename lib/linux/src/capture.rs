@@ -1,8 +1,8 @@
-//! Capturing a machine into a directory, as a tree that can be opened again.
+//! Capture of a machine: copies the kernel files that this crate reads into a directory that can be opened as a root.
 //!
-//! What is taken is what this room reads, and no more. Strings that could name a person, a company or a
-//! host are replaced on the way: process names of user programs, names of cgroups that are not the system's
-//! own, the boot id. Equal names get equal replacements, so the shape of the machine stays.
+//! Nothing else is copied. Strings that could name a person, a company or a host are replaced: names of user programs, names of
+//! cgroups that the system did not make, the boot id. Equal names get equal replacements, so the structure of the machine is
+//! preserved.
 
 use crate::cpu_info::{ARCHITECTURE, architecture};
 use crate::cpu_lists::{CACHE, CHIP, CORE, ListAndMask, NODE};
@@ -14,10 +14,10 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What the copy says in the place of the number of this boot.
+/// The boot id in the copy.
 const BOOT: &str = "captured";
 
-/// cgroup names that every machine has; they say nothing about whose it is.
+/// cgroup names that every machine has. They do not identify a machine.
 const COMMON_GROUPS: [&str; 16] = [
     "system.slice",
     "user.slice",
@@ -37,7 +37,7 @@ const COMMON_GROUPS: [&str; 16] = [
     "systemd",
 ];
 
-/// Control files of a cgroup that matter to us.
+/// Control files of a cgroup that are copied.
 const GROUP_FILES: [&str; 22] = [
     "cgroup.controllers",
     "cgroup.subtree_control",
@@ -63,7 +63,7 @@ const GROUP_FILES: [&str; 22] = [
     "cpuacct.usage",
 ];
 
-/// Settings of the kernel that decide how late threads may be, and what disturbs a CPU.
+/// Kernel settings that affect scheduling latency and OS noise.
 const SETTINGS: [&str; 5] = [
     "sys/kernel/sched_rt_runtime_us",
     "sys/kernel/sched_rt_period_us",
@@ -72,10 +72,10 @@ const SETTINGS: [&str; 5] = [
     "sys/vm/stat_interval",
 ];
 
-/// MappedWords of the command line that are read. The others may name a disk, a network or a host.
+/// Words of the kernel command line that are copied. The others may name a disk, a network or a host.
 const BOOT_WORDS: [&str; 3] = ["preempt", "threadirqs", "rcu_nocbs"];
 
-/// What a capture took.
+/// Counts of a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Captured {
     /// Files written.
@@ -87,7 +87,7 @@ pub struct Captured {
 /// Copies the machine under `from` into the directory `into`, which must be empty or not exist.
 ///
 /// # Errors
-/// When `into` holds something already or cannot be written.
+/// When `into` is not empty or cannot be written.
 pub fn capture(from: &Root, into: &Path) -> io::Result<Captured> {
     if into.exists() && fs::read_dir(into)?.next().is_some() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the directory is not empty"));
@@ -148,7 +148,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// Copies a file as it is; one that cannot be read is counted.
+    /// Copies a file unchanged. A file that cannot be read is counted as skipped.
     fn copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let mut bytes = Vec::new();
         match self.from.open(from).and_then(|mut file| file.read_to_end(&mut bytes)) {
@@ -167,13 +167,13 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// Copies a list of CPUs, or the mask with the same CPUs where there is no list.
+    /// Copies a CPU list, or the equivalent mask where the kernel has no list.
     fn copy_cpus(&mut self, from: &Path, to: &Path, [list, mask]: &ListAndMask) -> io::Result<()> {
         let name = if from.join(list).exists() { list } else { mask };
         self.copy(&from.join(name), &to.join(name))
     }
 
-    /// Copies those words of a file that are wanted.
+    /// Copies the words of a file that `wanted` accepts.
     fn words(&mut self, from: &Path, to: &Path, name: &str, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
         let Ok(Some(text)) = self.from.read(&from.join(name)) else { return Ok(()) };
         let kept: Vec<&str> = text.split_whitespace().filter(|word| wanted(word)).collect();
@@ -192,7 +192,7 @@ impl Capture<'_> {
         self.words(&from, &to, "cmdline", |word| {
             BOOT_WORDS.contains(&word.split('=').next().unwrap_or(word))
         })?;
-        // The rest says who built the kernel, and when.
+        // The rest names the build host and date.
         self.words(&from, &to, "sys/kernel/version", |word| word == "SMP" || word.starts_with("PREEMPT"))?;
         self.write(&to.join("sys/kernel/random/boot_id"), &format!("{BOOT}\n"))?;
         self.copy_named(&from.join("irq"), &to.join("irq"), &["default_smp_affinity"])?;
@@ -255,7 +255,7 @@ impl Capture<'_> {
         }
     }
 
-    /// The name of a cgroup, without what is the user's own in it.
+    /// The name of a cgroup in the copy. Names chosen by users are replaced.
     fn group_name(&mut self, name: &str) -> String {
         let ours = name.starts_with("mpset")
             || name.starts_with("mpcap-")
@@ -350,7 +350,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// The labels of a cgroup of ours, as captured roots keep them.
+    /// The labels of one of our cgroups, in the form that captured roots use.
     fn labels(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let Some(path) = self.os.hierarchy.mount().and_then(|m| from.strip_prefix(m).ok()) else {
             return Ok(());
@@ -366,7 +366,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// The record of shares and caps, with the names of groups as they are in the copy.
+    /// The record of shares and caps, with the cgroup names of the copy.
     fn controls(&mut self) -> io::Result<()> {
         let file = self.os.record_file(controls::RECORD);
         let Ok(Some(text)) = self.from.read(&file) else { return Ok(()) };
@@ -388,7 +388,8 @@ impl Capture<'_> {
         let mut dirs: Vec<(PathBuf, String)> = Vec::new();
         for name in self.from.names(from)? {
             let path = from.join(&name);
-            // A link would lead round in circles, but for the usual one to the hierarchy of CPU time. Hierarchies of neither sets nor CPU time do not matter.
+            // Links are not followed, because they could form a cycle. The exception is the usual link to the hierarchy of the
+            // CPU controller. Hierarchies without sets and without CPU time are skipped.
             let is_top = from == self.from.cgroup;
             let is_cpu = is_top && name == "cpu" && path.is_dir();
             let real = is_cpu || fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir());
@@ -399,7 +400,7 @@ impl Capture<'_> {
                 "blkio",
                 "pids",
                 "systemd",
-                // That is `cpu`, a link to it.
+                // `cpu` is a link to this one.
                 "cpu,cpuacct",
                 "cpuacct,cpu",
                 "perf_event",

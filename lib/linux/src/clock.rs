@@ -1,4 +1,4 @@
-//! The machine's clock: `CLOCK_MONOTONIC` and the wall.
+//! The machine's clocks: `CLOCK_MONOTONIC` and wall time.
 
 use crate::Root;
 use millpond_machine::Clock;
@@ -8,14 +8,14 @@ use std::cell::OnceCell;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What a clock of the kernel shows. None of those that we read is ever before its zero.
+/// The value of a kernel clock. The clocks used here are never negative.
 pub(crate) fn read(clock: ClockId) -> Nanos {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     let part = |n: i64| u64::try_from(n).unwrap_or(0);
     Nanos(part(tv_sec).saturating_mul(NANOS_PER_SECOND).saturating_add(part(tv_nsec)))
 }
 
-/// A time, or a length of time, as the kernel takes it.
+/// A point in time or a duration, as a kernel structure.
 pub(crate) fn timespec(time: Nanos) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(time.0 / NANOS_PER_SECOND).unwrap_or(i64::MAX),
@@ -23,7 +23,7 @@ pub(crate) fn timespec(time: Nanos) -> Timespec {
     }
 }
 
-/// The clock of the machine that we run on; a captured machine shares it.
+/// The clock of the running machine. A captured machine uses it, too.
 #[derive(Debug)]
 pub struct LinuxClock {
     root: Root,
@@ -31,8 +31,7 @@ pub struct LinuxClock {
 }
 
 impl LinuxClock {
-    /// The clock of a root. When the machine was booted is read, from the `btime` line of its `stat` file, when
-    /// somebody asks.
+    /// The clock of a root. The boot time is read from the `btime` line of its `stat` file, on first use.
     #[must_use]
     pub fn new(root: &Root) -> Self {
         LinuxClock { root: root.clone(), booted: OnceCell::new() }
@@ -57,7 +56,7 @@ impl Clock for LinuxClock {
     }
 
     fn sleep_until(&self, deadline: Nanos) {
-        // A signal ends the wait: whoever waits looks at why.
+        // A signal ends the wait. The caller checks why it returned.
         let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &timespec(deadline));
     }
 }

@@ -1,14 +1,13 @@
-//! Sets without cgroup rights (mode `affinity`): a user inside a batch job, a container, or without root.
+//! Sets without cgroup rights (mode `affinity`): for a user inside a batch job, a container, or without root.
 //!
-//! Such a set is a record in the user's own state directory, `set.N`, and its members are processes with a
-//! record `member.PID@START` and their descendants. No other process is pushed out or told: members get
-//! the set's CPUs as their affinity mask, within what the user may use at all. Records of processes
-//! that ended count no more.
+//! Such a set is a record `set.N` in the user's own state directory. Its members are processes with a record `member.PID@START`,
+//! and their descendants. Other processes are not moved away or notified. Members get the set's CPUs as their affinity mask, as
+//! far as the user may use these CPUs. Records of ended processes are ignored.
 //!
-//! The sets of the machine, which an administrator made, are read from their cgroups like all others: they
-//! are shown, keep their CPUs and their members, and cannot be changed here. A number that one of
-//! them has is not given out. If one is made later with the number of a record, the number is the
-//! machine's: the set of the record is shown by the next free one, for as long as that lasts ([`shown`]).
+//! The sets of the machine, which an administrator made, are read from their cgroups as usual. They are shown with their CPUs and
+//! members, and cannot be changed here. Their numbers are not used for new sets. If a machine set is later created with the
+//! number of a record, the machine set keeps the number, and the recorded set is shown with the next free number as long as the
+//! conflict lasts ([`shown`]).
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::sets::{former, give_back, returns};
@@ -19,8 +18,8 @@ use millpond_machine::{Change, Knob, KnobError, Processors, Reason, Refusal, Ste
 use millpond_model::{CpuId, CpuSet, Move, Pid, Pset, PsetId, PsetMode, SetMemory};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of the number in its record to the number by which a set is shown. `recorded` are all records; `real` the
-/// numbers of the machine's sets, which come first.
+/// Maps the number in a record to the number that is shown. `recorded` are the numbers of all records, `real` those of the
+/// machine's sets, which take precedence.
 fn shown(recorded: &BTreeSet<PsetId>, real: &BTreeSet<PsetId>) -> BTreeMap<PsetId, PsetId> {
     let mut taken: Vec<PsetId> = recorded.union(real).copied().collect();
     let mut free = || {
@@ -31,12 +30,12 @@ fn shown(recorded: &BTreeSet<PsetId>, real: &BTreeSet<PsetId>) -> BTreeMap<PsetI
     recorded.iter().map(|id| (*id, if real.contains(id) { free() } else { *id })).collect()
 }
 
-/// The sets of one user, as they are or should be.
+/// The sets of one user, current or wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Own {
-    /// By the number that is shown.
+    /// By the number shown.
     sets: BTreeMap<PsetId, SetLabel>,
-    /// From the number that is shown to that of the record.
+    /// The record number by the number shown.
     recorded: BTreeMap<PsetId, PsetId>,
 }
 
@@ -47,12 +46,12 @@ impl Own {
         Own { sets: records.into_iter().map(|(id, set)| (numbers[&id], set)).collect(), recorded }
     }
 
-    /// The number in the record of a set.
+    /// The record number of a set.
     fn record(&self, shown: PsetId) -> PsetId {
         self.recorded.get(&shown).copied().unwrap_or(shown)
     }
 
-    /// The number by which the set of a record is shown.
+    /// The number shown for a record number.
     fn shown(&self, record: PsetId) -> PsetId {
         self.recorded.iter().find(|(_, r)| **r == record).map_or(record, |(shown, _)| *shown)
     }
@@ -67,13 +66,13 @@ fn member_knob(process: TaskId) -> Knob {
 }
 
 impl LinuxMachine {
-    /// What this user may use.
+    /// The CPUs that this user may use.
     fn usable(&self) -> Result<CpuSet, Refusal> {
         let online = self.os.online().map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
         let mine = self.os.fs.own_affinity(&self.os);
         let mine = mine.map_err(|e| Refusal::operation(Reason::Machine(e.to_string())))?;
         let Some(mine) = mine else { return Ok(online) };
-        // Our own mask may have been narrowed by a set of ours that this program was started in.
+        // This process's own mask can be that of one of the user's sets, if it was started in one.
         let own = self.own()?;
         let inside = own.sets.values().any(|s| !s.cpus().is_empty() && mine.is_subset(&s.cpus()));
         Ok(if inside { online } else { mine })
@@ -104,18 +103,18 @@ impl LinuxMachine {
         Own::new(records, &real.keys().copied().collect())
     }
 
-    /// Whether a set is one of this user's, and not of the machine's.
+    /// Whether a set is one of this user's, and not a set of the machine.
     pub(crate) fn is_cooperative(&self, set: PsetId) -> bool {
         !self.has_cgroups() && self.own().is_ok_and(|own| own.sets.contains_key(&set))
     }
 
-    /// The set of a process for those without rights: the machine's that its cgroup belongs to, else their own.
+    /// The set of a process, without rights: the machine set of its cgroup, else the user's own set.
     pub(crate) fn set_without_rights(&self, pid: u32, place: Option<&str>) -> PsetId {
         let real = place.and_then(names::owner).filter(|set| !set.is_default());
         real.unwrap_or_else(|| self.cooperative_set_of(pid))
     }
 
-    /// Where a thread might run if it were not bound to a CPU, for those without rights.
+    /// The CPUs that a thread may use when it is not bound to a CPU, without rights.
     pub(crate) fn cpus_without_rights(&self, task: TaskId) -> Result<CpuSet, KnobError> {
         let own = self.own().map(|own| own.sets).unwrap_or_default();
         match own.get(&self.cooperative_set_of(task.pid)) {
@@ -124,7 +123,7 @@ impl LinuxMachine {
         }
     }
 
-    /// Why a set of the machine, or what is in it, is not changed here.
+    /// The refusal for a change to a machine set, or to a process in one.
     fn not_ours(&self, subject: Subject, set: PsetId) -> Refusal {
         match self.os.may_write_groups() {
             Err(KnobError::ReadOnly) => KnobError::ReadOnly.into_refusal(subject, &self.tree()),
@@ -133,13 +132,13 @@ impl LinuxMachine {
         }
     }
 
-    /// The cgroup tree, by name.
+    /// The name of the cgroup tree.
     fn tree(&self) -> String {
         let mount = self.os.hierarchy.mount().map(|mount| mount.display().to_string());
         format!("the cgroup tree {}", mount.unwrap_or_default())
     }
 
-    /// What a user is told who makes a set.
+    /// The note for a user who creates a set.
     fn why_by_masks(&self) -> String {
         let how = "members are confined, other processes are not pushed out";
         match self.os.may_write_groups() {
@@ -153,8 +152,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The processes that were bound, with their sets. Those that ended are left out.
-    /// The numbers are those of the records.
+    /// The bound processes, with the record numbers of their sets. Ended processes are left out.
     fn bound_processes(&self) -> BTreeMap<u32, (TaskId, PsetId)> {
         self.record_texts("member.")
             .into_iter()
@@ -166,16 +164,16 @@ impl LinuxMachine {
             .collect()
     }
 
-    /// The set of a process: its own record, or that of the nearest ancestor that has one. By the number shown.
+    /// The set of a process, by the number shown: from its own record, or from that of the nearest ancestor with one.
     pub(crate) fn cooperative_set_of(&self, pid: u32) -> PsetId {
         let record = self.record_of(pid, &self.bound_processes());
         if record.is_default() { record } else { self.own().map_or(record, |own| own.shown(record)) }
     }
 
-    /// The same by the number of the record.
+    /// The set of a process, by the number of the record.
     fn record_of(&self, pid: u32, bound: &BTreeMap<u32, (TaskId, PsetId)>) -> PsetId {
         let mut at = pid;
-        // A chain of parents ends at the first process; the bound only guards against a torn reading.
+        // A chain of parents ends at the first process. The bound guards against inconsistent reads.
         for _ in 0..1000 {
             if let Some((_, set)) = bound.get(&at) {
                 return *set;
@@ -188,7 +186,7 @@ impl LinuxMachine {
         PsetId::DEFAULT
     }
 
-    /// Every process of a set. Those that somebody moved into a set of the machine are no members any more.
+    /// Every process of a set. Processes that were moved into a set of the machine are no longer members.
     fn cooperative_members(&self, own: &Own, set: PsetId) -> Vec<u32> {
         let bound = self.bound_processes();
         if bound.is_empty() {
@@ -203,7 +201,7 @@ impl LinuxMachine {
         pids.into_iter().filter(|pid| self.record_of(*pid, &bound) == record && !is_real(*pid)).collect()
     }
 
-    /// The steps that give all threads of a process a mask; `None` gives back the original one.
+    /// The steps that set the masks of all threads of a process; `None` restores the original masks.
     fn mask_steps(&self, pid: u32, mask: Option<&CpuSet>) -> Vec<Step> {
         let mut steps = Vec::new();
         for tid in self.os.tids(pid).unwrap_or_default() {
@@ -280,7 +278,7 @@ impl LinuxMachine {
         Ok(moves)
     }
 
-    /// The steps from the sets as they are to `own`: records, and the masks of members.
+    /// The steps from the sets `is` to the sets `own`: records, and the masks of members.
     fn cooperative_steps(&self, is: &Own, own: &Own) -> Vec<Step> {
         let mut steps = Vec::new();
         for id in is.sets.keys().chain(own.sets.keys()).collect::<BTreeSet<_>>() {
@@ -392,7 +390,7 @@ impl LinuxMachine {
         Ok(Change::new(format!("remove processor set {set}"), self.cooperative_steps(&is, &own), ()))
     }
 
-    /// Binds a whole process; single threads of one process share a set here.
+    /// Binds a whole process. Threads of one process cannot be in different sets here.
     pub(crate) fn cooperative_bind(
         &self,
         pid: Pid,
@@ -437,7 +435,7 @@ impl LinuxMachine {
         let record = self.bound_processes().get(&pid.0).map(|(_, set)| set.to_string());
         if from != to {
             steps.extend(self.mask_steps(pid.0, mask.as_ref()));
-            // Leaving an ancestor's set is a record too.
+            // Leaving the set of an ancestor needs a record, too.
             let after = to.or(from.map(|_| PsetId::DEFAULT)).map(|id| own.record(id).to_string());
             let after = if to.is_none() && record.is_some() { None } else { after };
             steps.push(Step::new(member_knob(process), record, after));

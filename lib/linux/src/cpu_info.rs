@@ -1,4 +1,4 @@
-//! `/proc/cpuinfo`: models, clocks and floating point units. Each architecture has its own keys there.
+//! `/proc/cpuinfo`: models, clock rates and floating point units. The keys differ by architecture.
 //!
 //! | Architecture | Words of the implementation line | Brand | Clock |
 //! |---|---|---|---|
@@ -10,33 +10,33 @@
 //! | LoongArch | `CPU Family` | `Model Name` | `CPU MHz` |
 //! | SPARC | `type` | `cpu` | `Cpu0ClkTck`, in hertz |
 //!
-//! The architecture is that of the machine that the files come from: a capture has it in `proc/sys/kernel/arch`. Where that file is missing, the
-//! keys tell the architecture.
+//! The architecture is that of the captured machine: a capture has it in `proc/sys/kernel/arch`. Without this file, it is
+//! inferred from the keys.
 
 use crate::Root;
 use millpond_model::{CpuId, printable};
 use std::collections::BTreeMap;
 
-/// What the file says.
+/// The parsed file.
 #[derive(Debug, Default)]
 pub(crate) struct CpuInfo {
     /// The instruction set, as `psrinfo -v` names it.
     pub isa: String,
     /// The floating point unit, as `psrinfo -v` names it.
     pub fpu: Option<String>,
-    /// The name of the model.
+    /// The model name.
     pub brand: String,
-    /// The words of the implementation line, where all CPUs have the same.
+    /// The words of the implementation line, if they are the same on all CPUs.
     words: String,
-    /// Those of each CPU, where they may differ.
+    /// The words of the implementation line by CPU, where they may differ.
     words_of: BTreeMap<u32, String>,
     mhz: BTreeMap<u32, u64>,
 }
 
-/// The file of the architecture: the machine name of uname, since Linux 6.1.
+/// The file with the architecture: the machine name of uname(2), since Linux 6.1.
 pub(crate) const ARCHITECTURE: &str = "sys/kernel/arch";
 
-/// The architecture of a machine as uname names it; `None` for a captured one that does not say.
+/// The architecture, as uname(2) names it; `None` for a captured machine without it.
 pub(crate) fn architecture(root: &Root) -> Option<String> {
     let file = root.read_value(&root.proc.join(ARCHITECTURE)).ok().flatten();
     let own = || root.is_live().then(|| rustix::system::uname().machine().to_string_lossy().into_owned());
@@ -133,12 +133,12 @@ impl CpuInfo {
         info
     }
 
-    /// The clock that a CPU was seen to run at. For one that is off-line it is that of the first.
+    /// The current clock rate of a CPU. For an off-line CPU, the rate of the first CPU.
     pub(crate) fn mhz(&self, cpu: CpuId) -> Option<u64> {
         self.mhz.get(&cpu.0).or_else(|| self.mhz.values().next()).copied()
     }
 
-    /// The implementation line of a CPU with this clock.
+    /// The implementation line of a CPU with this clock rate.
     pub(crate) fn implementation(&self, cpu: CpuId, clock_mhz: Option<u64>) -> String {
         let words =
             self.words_of.get(&cpu.0).or_else(|| self.words_of.values().next()).unwrap_or(&self.words);
@@ -151,18 +151,18 @@ impl CpuInfo {
     }
 }
 
-/// The megahertz of `2600.123` and of `3690.000000MHz`.
+/// The whole megahertz of `2600.123` and of `3690.000000MHz`.
 fn whole(value: &str) -> Option<u64> {
     value.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Whether an instruction set of RISC-V (`rv64imafdc_zicsr`) has floating point: single letters come first.
+/// Whether a RISC-V instruction set (`rv64imafdc_zicsr`) has floating point. Single-letter extensions come first.
 fn has_float(isa: &str) -> bool {
     let letters = isa.get("rv64".len()..).unwrap_or_default();
     letters.split('_').next().unwrap_or_default().contains(['f', 'd', 'g', 'q'])
 }
 
-/// The architecture of which these are the keys.
+/// Infers the architecture from the keys.
 fn architecture_by_keys(fields: &BTreeMap<&str, &str>) -> String {
     let field = |key: &str| fields.get(key).copied().unwrap_or_default();
     let arm_64 = || field("Features").split(' ').any(|word| word == "fp" || word == "asimd");
@@ -192,7 +192,7 @@ fn architecture_by_keys(fields: &BTreeMap<&str, &str>) -> String {
 mod tests {
     use super::*;
 
-    /// Instruction set, floating point unit, implementation of CPU 1 at its clock, brand.
+    /// Instruction set, floating point unit, implementation of CPU 1 at its clock rate, brand.
     fn told(text: &str, architecture: Option<&str>) -> [String; 4] {
         let info = CpuInfo::parse(text, architecture);
         let implementation = info.implementation(CpuId(1), info.mhz(CpuId(1)));

@@ -1,19 +1,19 @@
-//! States of CPUs while many change at once: how many of the machine and of each set would be left.
+//! CPU states during a change of many CPUs: counts the CPUs that remain in the machine and in each set.
 
 use millpond_machine::{Reason, Refusal, Subject};
 use millpond_model::{CpuId, CpuSet, PsetId, State};
 use std::collections::BTreeMap;
 
-/// States and sets of CPUs, with counts, so that a question costs the same for any number of CPUs.
+/// States and sets of CPUs, with counts. A check takes the same time for any number of CPUs.
 #[derive(Debug)]
 pub(crate) struct CpuStates {
     states: BTreeMap<CpuId, State>,
-    /// Those that are in a set; all others are in the default one.
+    /// The CPUs of non-default sets; all others are in the default set.
     set_of: BTreeMap<CpuId, PsetId>,
     running: usize,
     running_of: BTreeMap<PsetId, usize>,
     interruptible: usize,
-    /// Those that another program took off-line. Interrupts are not kept away from them.
+    /// CPUs that another program took off-line. They are not shielded from interrupts.
     unasked: CpuSet,
 }
 
@@ -48,7 +48,7 @@ impl CpuStates {
         self.set_of.get(&cpu).copied().unwrap_or(PsetId::DEFAULT)
     }
 
-    /// A CPU has another state from now on.
+    /// Records a new state of a CPU.
     pub(crate) fn becomes(&mut self, cpu: CpuId, to: State) {
         self.unasked.remove(cpu);
         let from = self.states.insert(cpu, to);
@@ -65,13 +65,13 @@ impl CpuStates {
         self.interruptible += usize::from(to.takes_interrupts());
     }
 
-    /// The CPUs that interrupts are kept away from.
+    /// The CPUs that are shielded from interrupts.
     pub(crate) fn shielded(&self) -> CpuSet {
         let shielded = self.states.iter().filter(|(_, state)| !state.takes_interrupts());
         &shielded.map(|(cpu, _)| *cpu).collect() - &self.unasked
     }
 
-    /// Whether others take interrupts.
+    /// Checks that another CPU takes interrupts.
     ///
     /// # Errors
     /// [`Reason::LastInterruptible`].
@@ -83,10 +83,10 @@ impl CpuStates {
         Ok(())
     }
 
-    /// Whether a CPU that runs may stop.
+    /// Checks that a running CPU may stop.
     ///
     /// # Errors
-    /// It is the last one of the machine, of its set, or of those that take interrupts.
+    /// The CPU is the last one of the machine, of its set, or of those that take interrupts.
     pub(crate) fn check_stop(&self, cpu: CpuId) -> Result<(), Refusal> {
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
         let set = self.set_of(cpu);

@@ -4,7 +4,7 @@ use crate::Root;
 use millpond_machine::Absent;
 use std::path::PathBuf;
 
-/// The hierarchy of the CPU controller. On version 2 it is mostly that of the sets.
+/// The hierarchy of the CPU controller. On version 2 it is usually also that of the sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuTree {
     pub mount: PathBuf,
@@ -12,7 +12,7 @@ pub(crate) struct CpuTree {
 }
 
 impl CpuTree {
-    /// Looks where the controller is.
+    /// Finds the hierarchy.
     pub fn find(root: &Root) -> Result<CpuTree, Absent> {
         let v1 = root.cgroup.join("cpu");
         if v1.join("cgroup.procs").exists() {
@@ -35,17 +35,17 @@ impl CpuTree {
         self.mount.join(path.trim_start_matches('/'))
     }
 
-    /// The weight of a group of which nothing was said.
+    /// The default weight of a cgroup.
     pub fn default_weight(&self) -> u64 {
         if self.v1 { 1_024 } else { 100 }
     }
 
-    /// The file of weights.
+    /// Name of the weight file.
     pub fn weight_file(&self) -> &'static str {
         if self.v1 { "cpu.shares" } else { "cpu.weight" }
     }
 
-    /// Finds the group in a `/proc/PID/cgroup` text.
+    /// The cgroup in the text of a `/proc/PID/cgroup` file.
     pub fn place(&self, text: &str) -> Option<String> {
         text.lines().find_map(|line| {
             let path = self.path_of(line)?;
@@ -53,7 +53,7 @@ impl CpuTree {
         })
     }
 
-    /// The path in a line of such a text, where the line is that of this hierarchy.
+    /// The path in a line of that text, if the line belongs to this hierarchy.
     fn path_of<'l>(&self, line: &'l str) -> Option<&'l str> {
         let mut parts = line.splitn(3, ':');
         let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -61,7 +61,7 @@ impl CpuTree {
         ours.then_some(path)
     }
 
-    /// Such a text with another group.
+    /// The text with another cgroup.
     pub fn replaced(&self, text: &str, path: &str) -> String {
         let line = |line: &str| match self.path_of(line) {
             Some(old) => format!("{}{path}\n", line.strip_suffix(old).unwrap_or(line)),
@@ -71,7 +71,7 @@ impl CpuTree {
     }
 }
 
-/// Whether a list of controllers names the one for CPU time.
+/// Whether a list of controllers contains the CPU controller.
 pub(crate) fn lists_cpu(text: &str) -> bool {
     text.split_ascii_whitespace().any(|controller| controller == "cpu")
 }

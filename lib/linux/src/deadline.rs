@@ -1,12 +1,12 @@
-//! Threads of the class SCHED_DEADLINE, which keep CPUs from leaving.
+//! Finds SCHED_DEADLINE threads that prevent a change of CPUs.
 //!
-//! The kernel has promised them a share of the CPUs that they run on. Whatever would take so many of
-//! these away that the promise breaks is refused as "in use", without a name: a CPU that goes off-line, a
-//! list or a partition that shrinks, the move of such a thread itself. Here the names are found.
+//! The kernel has reserved bandwidth for these threads on their CPUs. It refuses every change that would leave too little
+//! bandwidth with `EBUSY`, without naming the threads: taking a CPU off-line, shrinking a list or a partition, moving such a
+//! thread. This module finds their names.
 //!
-//! A thread that ends gives its share back, soon after. So does one that leaves the class while it computes.
-//! When one leaves it that has slept for a while, the kernel (seen on 6.17) breaks the promise to every thread, even
-//! after that thread's end, until it counts anew: a partition that is made does that. So the hint warns of it.
+//! A thread that ends returns its bandwidth soon after. So does a thread that leaves the class while it computes. If a thread
+//! leaves the class after sleeping for a while, the kernel (observed on 6.17) breaks the reservation of every thread, even after
+//! that thread's end, until it recomputes the bandwidth, as creating a partition does. The hint warns about this.
 
 use crate::LinuxMachine;
 use crate::knob::{ControlFile, CpusetFile, TaskId};
@@ -15,13 +15,13 @@ use crate::view::is_within;
 use millpond_machine::KnobError;
 use millpond_model::CpuSet;
 
-/// `policy` of a thread in that class.
+/// `policy` of such a thread.
 const SCHED_DEADLINE: u64 = 6;
 
-/// How many are named.
+/// The most threads that a message names.
 const NAMED_MAX: usize = 4;
 
-/// One such thread.
+/// A SCHED_DEADLINE thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Promised {
     task: TaskId,
@@ -29,7 +29,7 @@ struct Promised {
 }
 
 impl LinuxMachine {
-    /// Every thread of a user in the class. The kernel's own do not count in its promise.
+    /// Every SCHED_DEADLINE user thread. The kernel's own do not count for the bandwidth.
     fn promised(&self) -> Vec<Promised> {
         let os = &self.os;
         let mut found = Vec::new();
@@ -49,8 +49,8 @@ impl LinuxMachine {
         self.os.mask(thread.task).is_ok_and(|mask| !mask.is_disjoint(cpus))
     }
 
-    /// Names the threads for whose sake the kernel refused to write the file `path` of a tree. Other errors, and
-    /// files that have nothing to do with it, stay as they are.
+    /// Names the threads because of which the kernel refused to write `file`. Other errors, and errors of unrelated files, are
+    /// returned unchanged.
     pub(crate) fn explain_busy(&self, file: &ControlFile, error: KnobError) -> KnobError {
         if error != KnobError::Refused(BUSY.into()) {
             return error;
@@ -80,7 +80,7 @@ impl LinuxMachine {
         prevented(if within.is_empty() { &all } else { &within }).unwrap_or(error)
     }
 
-    /// The same where the task itself should move.
+    /// The same for a refused move of the task itself.
     pub(crate) fn explain_busy_task(&self, task: TaskId, error: KnobError) -> KnobError {
         if !matches!(&error, KnobError::Refused(why) if why.ends_with(BUSY)) {
             return error;
@@ -90,12 +90,12 @@ impl LinuxMachine {
     }
 }
 
-/// Whether a thread is the one that is meant, or of the process that is meant.
+/// Whether `thread` is the task `meant`, or belongs to the process `meant`.
 fn is_of(thread: TaskId, meant: TaskId) -> bool {
     thread.pid == meant.pid && (meant.tid.is_none() || meant.tid == thread.tid)
 }
 
-/// The refusal that names them; `None` where there are none.
+/// The refusal that names the threads; `None` if there are none.
 fn prevented(threads: &[Promised]) -> Option<KnobError> {
     let first = threads.first()?;
     let name = |t: &Promised| format!("{}/{} ({})", t.task.pid, t.task.leader(), t.name);

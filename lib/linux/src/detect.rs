@@ -1,4 +1,4 @@
-//! What a root is found to be: its hierarchies, its kernel, and whether systemd owns the tree.
+//! Detection of a root's properties: its hierarchies, its kernel, and whether systemd owns the tree.
 
 use crate::cpu_tree::CpuTree;
 use crate::fs::{Captured, Fs, Live};
@@ -7,7 +7,7 @@ use crate::{Hierarchy, Os, Root};
 use millpond_model::CpuSet;
 
 impl Os {
-    /// Looks at the root once.
+    /// Examines the root, once.
     #[must_use]
     pub fn new(root: Root) -> Self {
         let hierarchy = Hierarchy::detect(&root);
@@ -37,8 +37,8 @@ impl Os {
     }
 }
 
-/// Whether systemd owns the tree: it is the first process, was booted as the system's manager, and the cpuset
-/// controller is in the version 2 tree. The version 1 hierarchies it leaves alone.
+/// Whether systemd owns the tree: it is process 1, was booted as system manager, and the cpuset controller is in the version 2
+/// tree. systemd does not manage version 1 hierarchies of cpusets.
 fn systemd_owns(root: &Root, hierarchy: &Hierarchy) -> bool {
     matches!(hierarchy, Hierarchy::V2(mount) if *mount == root.cgroup)
         && run_dir(root).join("systemd/system").is_dir()

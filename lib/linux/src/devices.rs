@@ -1,4 +1,4 @@
-//! Where devices are: which CPUs are near them, and which take their interrupts.
+//! Locality of devices: nearby CPUs, and the CPUs that take their interrupts.
 
 use crate::LinuxMachine;
 use millpond_machine::facets::{DevicePlace, Interrupt};
@@ -6,12 +6,12 @@ use millpond_machine::{Interrupts, Reason, Refusal};
 use millpond_model::{CpuSet, printable};
 use std::path::{Path, PathBuf};
 
-/// Where a name is looked for, below `/sys`.
+/// Directories below `/sys` where a name is searched.
 const WHERE: [&str; 3] = ["class/net", "class/block", "bus/pci/devices"];
 
 impl LinuxMachine {
-    /// A network card, a disk or one of its partitions, or what is called by its address on the PCI bus. The CPUs and the interrupts are those of the nearest
-    /// thing above it that has them: a virtual card has none of its own, and what carries it stands on the bus.
+    /// A network card, a disk or partition, or a PCI address. CPUs and interrupts are those of the nearest device above it that
+    /// has them: a virtual card has none of its own, but its parent on the bus does.
     pub(crate) fn place_of_device(&self, name: &str) -> Result<DevicePlace, Refusal> {
         let is_name = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
         let found = WHERE.iter().filter(|_| is_name).find_map(|place| self.directory_of(place, name));
@@ -36,7 +36,7 @@ impl LinuxMachine {
         Ok(DevicePlace { near, interrupts: taken.fold(CpuSet::new(), |all, cpus| &all | &cpus) })
     }
 
-    /// The directory that a name stands for, below the root's `/sys` whatever its links say.
+    /// The directory of a name, always below the root's `/sys`, wherever its links point.
     fn directory_of(&self, place: &str, name: &str) -> Option<PathBuf> {
         let sys = self.os.root.sys.canonicalize().ok()?;
         let dir = self.os.root.sys.join(place).join(name).canonicalize().ok()?;

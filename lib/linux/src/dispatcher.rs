@@ -1,18 +1,19 @@
-//! The Dispatcher facet: what the kernel's own policies make of the classes.
+//! The Dispatcher facet: scheduling classes on top of the kernel's own policies.
 //!
-//! | class | here |
+//! | class | mapping |
 //! |---|---|
-//! | SYS | threads of the kernel |
-//! | RT | SCHED_RR and SCHED_FIFO (whose slice is infinite); level 0 is the kernel's priority 1, level 59 is 60 and above. SCHED_DEADLINE shows as level 59 |
-//! | TS | SCHED_OTHER, SCHED_BATCH, SCHED_EXT: three points of user priority for each of nice; the limit shows as the priority itself |
-//! | FX | at limit 0 and priority 0 SCHED_IDLE: runs where nothing else wants to. There is nothing like other priorities, nor a slice of one's own |
-//! | IA, FSS | nothing |
+//! | SYS | kernel threads |
+//! | RT | SCHED_RR and SCHED_FIFO (infinite slice); level 0 is kernel priority 1, level 59 is 60 and above; SCHED_DEADLINE is level 59 |
+//! | TS | SCHED_OTHER, SCHED_BATCH, SCHED_EXT: three points of user priority per nice level; the limit shows as the priority itself |
+//! | FX | SCHED_IDLE, only with limit 0 and priority 0: runs only on otherwise idle CPUs. Other priorities and slices are not available |
+//! | IA, FSS | not available |
 //!
-//! Where the scheduler of the classes is at work (`classes`, `millpond schedd`), TS, IA and FX are what they are on Solaris, with limits, levels and
-//! slices, for the threads that it schedules; SCHED_IDLE still shows as FX 0 without an end of its slice. RT is the kernel's in any case.
+//! While the scheduler of the classes is loaded (`classes`, `millpond schedd`), TS, IA and FX of the threads that it schedules
+//! work as on Solaris, with limits, levels and slices. SCHED_IDLE still shows as FX 0 with an infinite slice. RT is always the
+//! kernel's.
 //!
-//! Elsewhere nothing runs by dispatch tables: the tables are those that a Solaris machine would have, they cannot be changed, and
-//! [`Dispatcher::live`] says so with what would make them live.
+//! Without it, the dispatch tables have no effect: they are the default tables of Solaris and cannot be changed.
+//! [`Dispatcher::live`] reports this, and what would make them effective.
 
 use crate::LinuxMachine;
 use crate::classes::Live;
@@ -30,13 +31,13 @@ use millpond_model::{
     nice_of_upri, upri_of_nice,
 };
 
-/// What RT has at least and at most.
+/// Highest level of RT.
 const RT_LAST: u8 = 59;
-/// The slice of SCHED_RR where the kernel does not say it, in milliseconds.
+/// The slice of SCHED_RR in milliseconds, where the kernel does not report it.
 const RR_SLICE_MS: u32 = 100;
 
 impl LinuxMachine {
-    /// How the kernel schedules a thread.
+    /// The scheduling policy of a thread.
     pub(crate) fn policy(&self, task: TaskId) -> Result<Policy, KnobError> {
         let stat = self.os.stat(task.pid, task.tid).map_err(knob_error)?;
         let stat = stat.filter(|stat| stat.start == task.start && !stat.dead).ok_or(KnobError::Gone)?;
@@ -45,19 +46,19 @@ impl LinuxMachine {
         self.policy_of(task, &stat).ok_or_else(unknown)
     }
 
-    /// The same for a thread that was read; `None` for a policy that is unknown here.
+    /// The policy of a thread with a known `stat`; `None` for an unknown policy.
     pub(crate) fn policy_of(&self, task: TaskId, stat: &Stat) -> Option<Policy> {
         let kept = self.os.fs.kept_policy(&self.os, task);
         kept.or_else(|| Policy::of(stat.policy, stat.nice, stat.priority))
     }
 
-    /// Has the kernel schedule a thread in another way.
+    /// Sets the scheduling policy of a thread.
     pub(crate) fn set_policy(&self, task: TaskId, to: Policy) -> Result<(), KnobError> {
         self.os.still(task)?;
         self.os.fs.set_policy(&self.os, task, to)
     }
 
-    /// The slice of SCHED_RR, which is one for all threads, in ticks of the tables.
+    /// The slice of SCHED_RR, which is the same for all threads, in ticks of the tables.
     pub(crate) fn slice_of_rr(&self) -> Quantum {
         let file = self.os.root.proc.join("sys/kernel/sched_rr_timeslice_ms");
         let text = self.os.root.read_value(&file).ok().flatten().unwrap_or_default();
@@ -65,7 +66,7 @@ impl LinuxMachine {
         Quantum::Ticks((ms * HZ_DEFAULT).div_ceil(1000))
     }
 
-    /// The class of every thread of a process, that of the first one first.
+    /// The class of every thread of a process, first thread first.
     fn classes_of(&self, pid: u32, rr: Quantum, live: Option<&Live>) -> Vec<ClassParams> {
         let tids = self.os.tids(pid).unwrap_or_default();
         let stats = tids.into_iter().filter_map(|tid| {
@@ -101,7 +102,7 @@ impl LinuxMachine {
     }
 }
 
-/// The class that a policy stands for. `rr` is the slice of SCHED_RR.
+/// The class for a policy. `rr` is the slice of SCHED_RR.
 pub(crate) fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
     let ts = |upri| ClassParams::Ts { uprilim: upri, upri };
     let rt = |priority: u8, quantum| {
@@ -117,22 +118,22 @@ pub(crate) fn class_of(policy: Policy, rr: Quantum) -> ClassParams {
     }
 }
 
-/// What a request makes of a thread.
+/// The effect of a request on a thread.
 #[derive(Debug)]
 pub(crate) struct Reclassing {
-    /// What it has.
+    /// Current class.
     pub(crate) from: ClassParams,
-    /// What it gets.
+    /// New class.
     pub(crate) to: ClassParams,
-    /// By these steps.
+    /// The steps to it.
     pub(crate) steps: Vec<Step>,
-    /// What the user should know about it.
+    /// A note for the user.
     pub(crate) note: Option<String>,
-    /// A priority that was asked for above the limit.
+    /// A requested priority above the limit.
     pub(crate) clamped: Option<Clamped>,
 }
 
-/// What a request makes of a thread by the policies of the kernel.
+/// The effect of a request on a thread under the kernel's own policies.
 fn reclass(
     task: TaskId,
     now: Policy,
@@ -140,7 +141,7 @@ fn reclass(
     request: &ClassRequest,
     rr: Quantum,
 ) -> Result<Reclassing, Reason> {
-    // The range is that of the class; there is no limit that could be exceeded.
+    // Check the range of the class. There is no limit that could be exceeded.
     request.apply(before, &default_tables(false)).map_err(|error| Reason::Machine(error.to_string()))?;
     let (after, note) = policy_for(request, now, rr).map_err(Reason::Absent)?;
     let step = || Step::new(LinuxKnob::Policy(task).knob(), Some(now.to_string()), Some(after.to_string()));
@@ -148,16 +149,16 @@ fn reclass(
     Ok(Reclassing { from: before, to: class_of(after, rr), steps, note, clamped: None })
 }
 
-/// The policy that a thread gets which has `now`, and what the user should know about it.
+/// The new policy for a thread with policy `now`, and a note for the user.
 ///
 /// # Errors
-/// Why the kernel has no such thing.
+/// Why the kernel has no such policy.
 fn policy_for(request: &ClassRequest, now: Policy, rr: Quantum) -> Result<(Policy, Option<String>), Absent> {
     if now == Policy::Deadline {
         return Err(Absent::because("the kernel has promised it time (SCHED_DEADLINE)"));
     }
     match *request {
-        // The limit that is shown is the priority.
+        // The limit shown is the priority.
         ClassRequest::Ts { uprilim: Some(limit), upri } if upri != Some(limit) => {
             Err(Absent::with_help("this kernel keeps no limit beside the priority", "leave out -m"))
         }
@@ -200,7 +201,8 @@ fn policy_for(request: &ClassRequest, now: Policy, rr: Quantum) -> Result<(Polic
     }
 }
 
-/// What FX is here: SCHED_IDLE at limit 0 and priority 0, which must both be named to enter it. A pool whose class is FX would else starve its members.
+/// FX maps to SCHED_IDLE with limit 0 and priority 0. Both must be given explicitly, because otherwise a pool with class FX would
+/// starve its members.
 fn idle_for(uprilim: Option<i32>, upri: Option<i32>, now: Policy) -> Result<Policy, Absent> {
     let is_zero = |value: Option<i32>| value.is_none_or(|value| value <= 0);
     let is_named = uprilim.is_some() && upri.is_some();
@@ -320,7 +322,7 @@ impl Dispatcher for LinuxMachine {
         let mut threads = Vec::new();
         for (task, _) in tasks {
             let policy = match self.policy(task) {
-                // A thread that ends while its process is looked at is no error of the request.
+                // A thread that ends during the request is not an error.
                 Err(KnobError::Gone) => continue,
                 policy => policy.map_err(|e| e.into_refusal(Subject::Process(pid), "its class"))?,
             };

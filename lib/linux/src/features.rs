@@ -1,9 +1,9 @@
-//! Kernel features and quirks on which what we do depends: each in one place, probed where the machine shows it, else by the release.
+//! Kernel features and quirks: each is defined in one place, and detected by a probe where possible, else by the release.
 //!
 //! | feature | since | known by |
 //! |---|---|---|
 //! | remote partitions | 6.7 | the file `cpuset.cpus.exclusive` or `cpuset.cpus.isolated`, else the release |
-//! | partitions bear overlapping siblings | 7.0 | the release: a probe would invalidate a partition |
+//! | partitions tolerate overlapping siblings | 7.0 | the release: a probe would invalidate a partition |
 //! | prompt return of CPUs | 6.15 | the release: a probe would make a partition |
 //! | remembered affinity masks | 6.2 | the release: a probe would move a thread |
 //! | emptied CPU lists | 7.0 | what the write answers (`ENOSPC`) |
@@ -12,7 +12,7 @@
 //! | fair server | 6.12 | the files in debugfs, else the release |
 //! | ext server | 7.0 | the files in debugfs, else the release |
 //! | sched_ext | 6.12 | `/sys/kernel/sched_ext/state` |
-//! | functions that the scheduler of the classes calls | 6.17 | the release; a wrong form of one is told when the scheduler is loaded |
+//! | functions that the scheduler of the classes calls | 6.17 | the release; a function in an unknown form is reported when the scheduler is loaded |
 //! | systemd on a message bus | - | the socket of the system bus, where systemd manages the cgroup tree |
 
 use crate::Os;
@@ -20,11 +20,11 @@ use millpond_model::KernelFeature;
 
 type Release = (u32, u32);
 
-/// Partitions below cgroups that are none.
+/// Partitions below cgroups that are no partitions.
 const REMOTE_PARTITIONS: Release = (6, 7);
-/// An overlapping sibling does not invalidate a partition.
+/// Overlapping siblings do not invalidate a partition.
 const OVERLAP: Release = (7, 0);
-/// A partition whose cgroup is removed gives its CPUs back before the removal returns, not some time after.
+/// The removal of a partition's cgroup returns its CPUs before it completes, not some time later.
 const PROMPT_RETURN: Release = (6, 15);
 /// The kernel restores a thread's affinity mask when its cpuset allows it again.
 const REMEMBERED_MASKS: Release = (6, 2);
@@ -32,29 +32,29 @@ const REMEMBERED_MASKS: Release = (6, 2);
 const EMPTIED_LISTS: Release = (7, 0);
 /// `cpu.idle`.
 const IDLE_CGROUPS: Release = (5, 15);
-/// Tracepoints have the arguments that our programs expect.
+/// Tracepoints have the arguments that our BPF programs expect.
 const PROGRAMS: Release = (6, 0);
-/// The fair server took the place of throttling.
+/// The fair server replaces real-time throttling.
 const FAIR_SERVER: Release = (6, 12);
-/// The kernel keeps a part of each CPU for threads of a loaded scheduler, too.
+/// The kernel reserves a part of each CPU for threads of a loaded scheduler, too.
 const EXT_SERVER: Release = (7, 0);
-/// Schedulers can be loaded.
+/// BPF schedulers can be loaded.
 const SCHED_EXT: Release = (6, 12);
-/// sched_ext has the functions that the scheduler of the classes calls, in a form that it knows.
+/// sched_ext has the functions that the scheduler of the classes calls, in a known form.
 const CLASS_SCHEDULER: Release = (6, 17);
 
 impl Os {
-    /// Whether partitions can stand below cgroups that are none.
+    /// Whether partitions can be below cgroups that are no partitions.
     pub(crate) fn has_remote_partitions(&self) -> bool {
         self.shows_exclusive_cpus() || self.releases_remote_partitions()
     }
 
-    /// The same by the release alone.
+    /// The same, by the release alone.
     pub(crate) fn releases_remote_partitions(&self) -> bool {
         self.kernel >= REMOTE_PARTITIONS
     }
 
-    /// The files came with remote partitions; a distribution may have brought them to an older release.
+    /// These files came with remote partitions. A distribution may have backported them.
     fn shows_exclusive_cpus(&self) -> bool {
         let Some(mount) = self.hierarchy.mount() else { return false };
         let groups = self.root.dirs(mount).unwrap_or_default();
@@ -67,12 +67,12 @@ impl Os {
         self.kernel < OVERLAP
     }
 
-    /// Whether the CPUs of a partition are back when the removal of its cgroup returns.
+    /// Whether the CPUs of a partition are returned before the removal of its cgroup completes.
     pub(crate) fn returns_cpus_promptly(&self) -> bool {
         self.kernel >= PROMPT_RETURN
     }
 
-    /// Whether a thread's affinity mask is remembered across changes of its cpuset.
+    /// Whether the kernel remembers a thread's affinity mask across changes of its cpuset.
     #[must_use]
     pub fn remembers_masks(&self) -> bool {
         self.kernel >= REMEMBERED_MASKS
@@ -83,13 +83,13 @@ impl Os {
         self.kernel >= EMPTIED_LISTS
     }
 
-    /// Whether a cgroup can be given what only idle CPUs have.
+    /// Whether a cgroup can be idle (`cpu.idle`).
     pub(crate) fn can_idle(&self, path: &str) -> bool {
         let shown = || self.cpu_value(path, "cpu.idle").is_ok_and(|value| value.is_some());
         self.systemd || self.kernel >= IDLE_CGROUPS || shown()
     }
 
-    /// Whether our programs fit the tracepoints.
+    /// Whether our BPF programs fit the tracepoints.
     ///
     /// # Errors
     /// Why not, as the second half of a sentence.
@@ -97,7 +97,7 @@ impl Os {
         self.is_at_least(PROGRAMS)
     }
 
-    /// Whether the scheduler of the classes can be loaded, where there is sched_ext.
+    /// Whether the scheduler of the classes can be loaded, given that the kernel has sched_ext.
     ///
     /// # Errors
     /// Why not, as the second half of a sentence.
@@ -113,17 +113,17 @@ impl Os {
         }
     }
 
-    /// Whether the fair server has taken the place of throttling.
+    /// Whether the fair server replaces real-time throttling.
     pub(crate) fn has_fair_server(&self) -> bool {
         self.kernel >= FAIR_SERVER || self.root.sys.join("kernel/debug/sched/fair_server").is_dir()
     }
 
-    /// Whether threads of a loaded scheduler get a part of a CPU that a real-time thread would fill.
+    /// Whether threads of a loaded scheduler get a part of a CPU that is busy with real-time threads.
     pub(crate) fn has_ext_server(&self) -> bool {
         self.kernel >= EXT_SERVER || self.root.sys.join("kernel/debug/sched/ext_server").is_dir()
     }
 
-    /// All of them, for `doctor`.
+    /// All features, for `doctor`.
     pub(crate) fn features(&self) -> Vec<KernelFeature> {
         let by = |shown: bool, file: &'static str| if shown { file } else { "its release" };
         let one = |name: &'static str, present: bool, since: Release, known_by: &str| KernelFeature {

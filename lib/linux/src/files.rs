@@ -1,8 +1,8 @@
-//! Files that are replaced in one stroke: a reader sees the old text or the new one, and a writer that is killed, or a disk that is full,
-//! leaves the old one.
+//! Atomic replacement of files: a reader sees the old text or the new one. A killed writer or a full disk leaves the old text.
 //!
-//! The new text goes into a file beside it whose name cannot be guessed and was free (`O_EXCL`), reaches the disk, and takes the name. So no
-//! link that another user put there beforehand is followed. What counts for one boot only, as the journal does, need not reach the disk.
+//! The new text is written to a file in the same directory, with an unpredictable and unused name (`O_EXCL`). It is synced to
+//! disk and then renamed. So no link that another user created in advance is followed. Files that are valid for one boot only,
+//! such as the journal, are not synced.
 
 use crate::state_dir::is_trusted;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -11,14 +11,15 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 use tempfile::{Builder, NamedTempFile};
 
-/// The largest file that is read from a captured root, and larger than any that a kernel writes, in bytes.
+/// The largest file that is read from a captured root, in bytes. No kernel file is larger.
 pub const BYTES_MAX: u64 = 64 << 20;
 
-/// Opens a file to read it, whose path or whose kind another user may have chosen. A FIFO, a terminal or a device is refused without waiting for
-/// it; so is a file that is longer than `bytes_max`.
+/// Opens a file for reading whose path or type another user may have chosen. A FIFO, a terminal or a device is refused without
+/// blocking. A file longer than `bytes_max` is refused, too.
 ///
 /// # Errors
-/// The system's; [`io::ErrorKind::InvalidInput`] where it is no plain file, [`io::ErrorKind::FileTooLarge`] where it is too long.
+/// The system's error; [`io::ErrorKind::InvalidInput`] if it is not a regular file, [`io::ErrorKind::FileTooLarge`] if it is too
+/// long.
 pub fn open_plain(path: &Path, bytes_max: u64) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -33,32 +34,32 @@ pub fn open_plain(path: &Path, bytes_max: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// How a file is replaced.
+/// Options of a replacement.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Replacing {
-    /// The mode of the new file, whatever the umask. Without it, that of the old file, or what the umask leaves of 0666.
+    /// The mode of the new file, regardless of the umask. `None`: the mode of the old file, or 0666 minus the umask.
     pub mode: Option<u32>,
-    /// Whether there must be no file of that name yet.
+    /// Whether the file must not exist yet.
     pub must_be_new: bool,
-    /// Whether the text counts until the machine stops, and no longer.
+    /// Whether the text is only valid until the machine stops.
     pub is_of_boot: bool,
 }
 
-/// Replaces the file `path`, or makes it. A link of that name is replaced, not followed. A temporary file of a writer that was killed begins with
-/// a dot and the name.
+/// Replaces or creates the file `path`. A link with that name is replaced, not followed. A temporary file left by a killed writer
+/// has a name that begins with a dot and the file's name.
 ///
 /// # Errors
-/// The system's; the file is then as it was. [`io::ErrorKind::AlreadyExists`] where it must be new.
+/// The system's error; the file is then unchanged. [`io::ErrorKind::AlreadyExists`] if it must be new.
 pub fn replace_file(path: &Path, bytes: &[u8], how: Replacing) -> io::Result<()> {
     let mut new = beside(path, how)?;
     new.write_all(bytes)?;
     take_name(new, path, how).map(drop)
 }
 
-/// A new, empty file beside `path`, with the mode and the owner that it shall have. Dropping it removes it.
+/// A new, empty file in the directory of `path`, with the final mode and owner. Dropping it removes it.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn beside(path: &Path, how: Replacing) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -68,7 +69,7 @@ pub fn beside(path: &Path, how: Replacing) -> io::Result<NamedTempFile> {
     let old = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
     let new = Builder::new().prefix(&prefix).permissions(Permissions::from_mode(0o666)).tempfile_in(dir)?;
     if let Some(old) = &old {
-        // Who is not the superuser cannot give files away. One of another user, in a place that everybody can write to, becomes ours.
+        // Only root can change the owner. In a directory that every user can write to, a file of another user becomes ours.
         let is_shared = fs::metadata(dir)?.mode() & 0o1000 != 0;
         if !is_shared || is_trusted(old.uid()) {
             let _ = chown(new.path(), Some(old.uid()), Some(old.gid()));
@@ -81,7 +82,7 @@ pub fn beside(path: &Path, how: Replacing) -> io::Result<NamedTempFile> {
     Ok(new)
 }
 
-/// Gives the name `path` to a file that [`beside`] made, once its text has reached the disk, where it is to.
+/// Renames a file from [`beside`] to `path`. Its text is synced to disk first, unless it is only valid for this boot.
 ///
 /// # Errors
 /// As for [`replace_file`].
@@ -137,7 +138,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("record");
         replace(&path, "old").unwrap();
-        // What is written and has not taken the name is as good as a disk that filled up, or a writer that was killed.
+        // A file that is written but not renamed is the state after a full disk or a killed writer.
         let mut new = beside(&path, Replacing::default()).unwrap();
         new.write_all(b"half").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");

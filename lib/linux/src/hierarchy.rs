@@ -1,4 +1,4 @@
-//! Which cgroup hierarchy the cpuset controller lives in, and what this kernel can do with it.
+//! The cgroup hierarchy of the cpuset controller.
 
 use crate::Root;
 use millpond_machine::Absent;
@@ -7,22 +7,21 @@ use std::path::PathBuf;
 /// The cpuset hierarchy of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hierarchy {
-    /// cgroup version 2, mounted here.
+    /// cgroup version 2, with its mount point.
     V2(PathBuf),
-    /// A cpuset hierarchy of version 1, mounted here (also on hybrid hosts).
+    /// A version 1 cpuset hierarchy, with its mount point (also on hybrid hosts).
     V1(PathBuf),
-    /// None that we may write: sets are kept by affinity masks alone.
+    /// No writable hierarchy: sets are affinity masks only.
     None(Absent),
 }
 
-/// Whether a list of controllers, as `cgroup.controllers` and `cgroup.subtree_control` give it, names cpusets.
+/// Whether a controller list (`cgroup.controllers`, `cgroup.subtree_control`) contains the cpuset controller.
 pub(crate) fn lists_cpuset(text: &str) -> bool {
     text.split_ascii_whitespace().any(|controller| controller == "cpuset")
 }
 
 impl Hierarchy {
-    /// Looks where the controller is. On a hybrid host version 1 owns it, and the version 2 tree does not
-    /// offer it.
+    /// Finds the controller. On a hybrid host version 1 owns it, and the version 2 tree does not offer it.
     #[must_use]
     pub fn detect(root: &Root) -> Self {
         let offers = |dir: &PathBuf| {
@@ -47,7 +46,7 @@ impl Hierarchy {
         Hierarchy::None(Absent::with_help(why, help))
     }
 
-    /// The directory of the hierarchy's root.
+    /// The mount point of the hierarchy.
     #[must_use]
     pub fn mount(&self) -> Option<&PathBuf> {
         match self {
@@ -68,7 +67,7 @@ impl Hierarchy {
         self.mount().map(|mount| mount.join(path.trim_start_matches('/')))
     }
 
-    /// Finds our line in a `/proc/PID/cgroup` text.
+    /// The path in the hierarchy's line of a `/proc/PID/cgroup` text.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<String> {
         text.lines().find_map(|line| {
@@ -79,7 +78,7 @@ impl Hierarchy {
                 Hierarchy::V1(_) => controllers.split(',').any(|c| c == "cpuset"),
                 Hierarchy::None(_) => false,
             };
-            // A task whose cgroup was removed under it is reported with this mark.
+            // The kernel marks a task whose cgroup was removed.
             ours.then(|| path.strip_suffix(" (deleted)").unwrap_or(path).to_owned())
         })
     }

@@ -1,23 +1,23 @@
-//! Tasks that left a set without a command (cgroup version 1).
+//! Tasks that leave a set without a command (cgroup version 1).
 //!
-//! When the last CPU of a cpuset goes off-line, the kernel moves its tasks to the cpuset above, and leaves them there when the CPU returns. So what is
-//! bound to a set has a record `inside.TID.START` with its leaf. A task of such a record that is in the root cpuset, or with what we keep in the default
-//! set, left without a command: a [`View`] has it where it should be, and settling moves it there once the set has a CPU. One that another program put
-//! into a cpuset of its own is no member any more.
+//! When the last CPU of a cpuset goes off-line, the kernel moves its tasks to the parent cpuset, and leaves them there when the
+//! CPU returns. A bound task therefore has a record `inside.TID.START` with its leaf. If such a task is in the root cpuset, or
+//! among the tasks that we keep in the default set, it left without a command. A [`View`] then shows it in its leaf, and settling
+//! moves it there once the set has a CPU. A task that another program moved into a cpuset of its own is no longer a member.
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::view::{Left, TaskAt, View};
 use crate::{LinuxMachine, Os, names};
 use millpond_machine::{Step, Value};
 
-/// What the name of such a record begins with.
+/// Prefix of the record's name.
 pub(crate) const RECORD: &str = "inside.";
 
 fn name_of(task: TaskId) -> String {
     format!("{RECORD}{}.{}", task.leader(), task.start)
 }
 
-/// The task and the leaf of a record.
+/// Parses the task and the leaf of a record.
 fn parse(text: &str) -> Option<(TaskId, String)> {
     let (task, leaf) = text.split_once(' ')?;
     Some((task.parse().ok()?, leaf.to_owned()))
@@ -27,13 +27,13 @@ fn is_member_of_set(path: &str) -> bool {
     names::owner(path).is_some_and(|set| !set.is_default())
 }
 
-/// Whether a task of a record is in its set, or where the kernel puts it when the set has no CPU.
+/// Whether a task with a record is in its set, or in the cgroup to which the kernel moves it when the set has no CPU.
 fn is_kept(at: &str) -> bool {
     at == "/" || names::owner(at).is_some()
 }
 
 impl View {
-    /// Puts tasks that left a set back into it, as far as this view is concerned.
+    /// Changes this view so that tasks that left a set are back in it.
     pub(crate) fn recall_left(&mut self, os: &Os) {
         if !self.v1 {
             return;
@@ -55,7 +55,7 @@ impl View {
         }
     }
 
-    /// The steps that move them back, as far as their sets have a CPU.
+    /// The steps that move these tasks back, for sets with a CPU.
     pub(crate) fn steps_of_left(&self) -> Vec<Step> {
         let sets = self.sets();
         let has_cpu = |left: &&Left| {
@@ -71,7 +71,7 @@ impl View {
 }
 
 impl LinuxMachine {
-    /// The steps with records of what enters a set, and without those of what leaves it.
+    /// Adds the steps that write records of new members of sets and remove those of former members.
     pub(crate) fn noting_members(&self, steps: Vec<Step>) -> Vec<Step> {
         let place = |step: &Step| match LinuxKnob::parse(&step.knob) {
             Ok(LinuxKnob::CgroupOf(task)) => Some((task, step.after.clone().unwrap_or_default())),
@@ -84,7 +84,7 @@ impl LinuxMachine {
             let is_tolerant = step.may_refuse;
             all.push(step);
             let Some((task, to)) = moved else { continue };
-            // A thread that goes with its process needs no record of its own.
+            // A thread that moves with its process needs no record.
             let follows = task.tid.is_some_and(|tid| tid != task.pid)
                 && moves.iter().any(|(other, there)| other.leader() == task.pid && *there == to);
             let whole = TaskId { tid: task.tid.filter(|tid| *tid != task.pid), ..task };
@@ -97,14 +97,14 @@ impl LinuxMachine {
         all
     }
 
-    /// The step that writes the record of a task, or removes it.
+    /// The step that writes or removes the record of a task; `None` if it is unchanged.
     pub(crate) fn record_of_member(&self, task: TaskId, after: Option<Value>) -> Option<Step> {
         let name = name_of(task);
         let before = self.os.record(&name);
         (before != after).then(|| Step::new(LinuxKnob::Record(name).knob(), before, after))
     }
 
-    /// Whether a record is of a task that has ended, of a set that has, or of a task that another program moved.
+    /// Whether a record is obsolete: its task or its set has ended, or another program moved the task.
     pub(crate) fn is_no_member(&self, view: &View, name: &str) -> bool {
         let Some((task, leaf)) = self.os.record(name).as_deref().and_then(parse) else { return true };
         let is_live = names::owner(&leaf).is_some_and(|set| view.sets().contains_key(&set));

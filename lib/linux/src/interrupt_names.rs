@@ -1,23 +1,23 @@
-//! Interrupts by name and CPU, from `/proc/interrupts`: the source of the names of interrupts that disturb a CPU. What
-//! only wants to know how much is counted elsewhere, and faster.
+//! Interrupt counts by name and CPU, from `/proc/interrupts`. Names the interrupts that disturb a CPU. Mere totals are read
+//! elsewhere, at lower cost.
 
 use crate::Root;
 use millpond_model::{CpuId, InterruptCount};
 use std::collections::BTreeMap;
 use std::io;
 
-/// The name of an interrupt that no driver has asked for.
+/// The name of an interrupt without a driver.
 pub(crate) const UNUSED: &str = "unused";
 
-/// Reads all causes that the machine under `root` counts.
+/// All interrupts that the machine under `root` counts.
 ///
 /// # Errors
-/// What keeps the file from being read; that it is not there is no error, but an empty list.
+/// The error of reading the file. A missing file is an empty list.
 pub fn interrupt_counts(root: &Root) -> io::Result<Vec<InterruptCount>> {
     Ok(parse(&root.read(&root.proc.join("interrupts"))?.unwrap_or_default()))
 }
 
-/// The devices of an interrupt, by its number.
+/// The device names of an interrupt.
 pub(crate) fn device_name(root: &Root, irq: u32) -> String {
     let dir = &root.proc.join(format!("irq/{irq}"));
     let actions: Vec<String> =
@@ -25,8 +25,8 @@ pub(crate) fn device_name(root: &Root, irq: u32) -> String {
     if actions.is_empty() { UNUSED.to_owned() } else { actions.join(", ") }
 }
 
-/// One row a cause: a label, a count for each CPU of the head line, words. Rows that count for the machine as
-/// a whole (`ERR`, `MIS`) have fewer counts than there are CPUs, and are left out where that shows.
+/// One row per interrupt: a label, a count for each CPU of the header line, words. Rows of the whole machine (`ERR`, `MIS`) have
+/// fewer counts than CPUs and are left out, if that is visible.
 fn parse(text: &str) -> Vec<InterruptCount> {
     let mut lines = text.lines();
     let heads = lines.next().unwrap_or_default().split_ascii_whitespace();
@@ -50,13 +50,14 @@ fn parse_row(line: &str, cpus: &[CpuId]) -> Option<InterruptCount> {
     let name = match (is_internal, behind) {
         (_, []) => label.to_owned(),
         (true, words) => words.join(" "),
-        // Chip, number and trigger come first, the device or devices last.
+        // The device names are last, after chip, number and trigger.
         (false, words) => device(words).unwrap_or_else(|| format!("interrupt {label}")),
     };
     Some(InterruptCount { label: label.to_owned(), name, is_internal, counts })
 }
 
-/// The devices of a row. Before them the kernel prints the chip, the number there, a trigger and the name of the flow, each where it has one:
+/// The device names of a row. Before them the kernel prints the chip, the hardware number, a trigger and the name of the flow
+/// handler, each only if it exists:
 ///
 /// ```text
 /// PCI-MSIX-0000:00:01.0   0-edge      virtio0-config     number and flow
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // The shape of a virtual x86 machine on kernel 6.18.
+    // The format of an x86 virtual machine with kernel 6.18.
     const X86: &str = "           CPU0       CPU1       \n\
         \x20 4:          0         15  IO-APIC   4-edge      ttyS0\n\
         \x2025:          2          7 PCI-MSIX-0000:00:01.0   0-edge      virtio0-input.0\n\

@@ -1,14 +1,12 @@
-//! irqbalance, the daemon that spreads interrupts over all CPUs again every few seconds.
+//! irqbalance: the daemon that redistributes interrupts over all CPUs every few seconds.
 //!
-//! It is told through its socket which CPUs it must leave alone: the ones that its administrator named, as
-//! it told us when we asked first (the baseline), and those that are shielded. After a restart it knows only the
-//! former again, so it is compared at every settling. The protocol is that of its manual: a connection for
-//! each request, the sender's credentials beside it; `setup` answers with `SLEEP` and the length of a round in
-//! seconds, and with `BANNED` and a mask; `settings cpus LIST` replaces the list.
+//! A request through its socket sets the CPUs that it must leave alone: those that its administrator banned (its answer to the
+//! first request, kept as baseline), and the shielded ones. After a restart it has only the former, so its list is compared at
+//! every settling. The protocol is that of irqbalance(1): a connection per request, with the sender's credentials; `setup`
+//! returns `SLEEP` with the length of a round in seconds, and `BANNED` with a mask; `settings cpus LIST` replaces the list.
 //!
-//! The daemon takes a new list at the beginning of its next round, and answers with the old one until then. So
-//! what it was told is written down first, in the state directory, and believed for two rounds; then its answer
-//! counts again.
+//! The daemon applies a new list at the beginning of its next round, and returns the old one until then. Therefore the requested
+//! list is first written to the state directory and used for two rounds. After that, the daemon's answer is used.
 
 use crate::files::{Replacing, replace_file};
 use crate::knob::{LinuxKnob, list_value};
@@ -32,17 +30,17 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the daemon may think. It answers between two rounds of its work, which take milliseconds; but where
-/// nobody listens any more when it answers, the signal ends it.
+/// How long to wait for an answer. The daemon answers between two rounds of its work, which take milliseconds. But if the
+/// connection is closed when it answers, SIGPIPE ends it.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A round, where it does not say.
+/// Length of a round, if the daemon does not report it.
 const ROUND: Duration = Duration::from_secs(10);
 
-/// The longest answer that is read: a line for each interrupt that is banned.
+/// The longest answer that is read: one line per banned interrupt.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// A daemon that runs.
+/// A running daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Balancer {
     pid: u32,
@@ -55,12 +53,12 @@ enum Socket {
     Abstract(String),
 }
 
-/// The process number in the name of its socket.
+/// The process id in the name of a socket.
 fn pid_in(name: &str) -> Option<u32> {
     name.strip_prefix("irqbalance")?.strip_suffix(".sock")?.parse().ok()
 }
 
-/// The abstract sockets of daemons, of the text of `/proc/net/unix`.
+/// The abstract sockets of daemons, from the text of `/proc/net/unix`.
 fn abstract_sockets(text: &str) -> impl Iterator<Item = Balancer> + '_ {
     text.lines().filter_map(|line| {
         let name = line.split_ascii_whitespace().last()?.strip_prefix('@')?;
@@ -68,16 +66,16 @@ fn abstract_sockets(text: &str) -> impl Iterator<Item = Balancer> + '_ {
     })
 }
 
-/// Its answer to `setup`.
+/// The answer to `setup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Answer {
-    /// How long a round takes.
+    /// Length of a round.
     round: Duration,
-    /// The CPUs that it leaves alone.
+    /// The CPUs that the daemon leaves alone.
     banned: CpuSet,
 }
 
-/// Reads an answer: `SLEEP 10 IRQ 4 … BANNED 00000000,0000000c`. `None` while its end is missing.
+/// Parses an answer: `SLEEP 10 IRQ 4 … BANNED 00000000,0000000c`. `None` if it is incomplete.
 fn parse(answer: &str) -> Option<Answer> {
     let after = |word: &str| {
         answer
@@ -91,7 +89,7 @@ fn parse(answer: &str) -> Option<Answer> {
     Some(Answer { round, banned: CpuSet::from_mask(after("BANNED ")?).ok()? })
 }
 
-/// What a daemon was told last, as it is written down: its process, when that started, and the list.
+/// The last list sent to a daemon, as stored: its process, the start time of that process, and the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Memo {
     pid: u32,
@@ -111,12 +109,12 @@ impl Memo {
     }
 }
 
-/// Whether a process is stopped, of the text of its `stat`.
+/// Whether a process is stopped, from its `stat` text.
 fn is_stopped(stat: &str) -> bool {
     matches!(stat_field(stat, STATE), Some("T" | "t"))
 }
 
-/// What is sent to set the list.
+/// The request that sets the list.
 fn request(cpus: &CpuSet) -> String {
     if cpus.is_empty() { "settings cpus NULL".to_owned() } else { format!("settings cpus {cpus}") }
 }
@@ -148,13 +146,13 @@ impl Balancer {
         Ok(fd)
     }
 
-    /// What it says of itself.
+    /// Requests the daemon's settings.
     fn asked(&self) -> Result<Answer, KnobError> {
         let fd = self.send("setup").map_err(|e| self.deaf(&knob_error(e.into()).to_string()))?;
         let mut answer = Vec::new();
         let mut file = File::from(fd).take(ANSWER_BYTES_MAX);
         let mut part = [0u8; 4096];
-        // Not every version closes the connection after its answer, which ends with the mask.
+        // Some versions do not close the connection after the answer. The answer ends with the mask.
         while !String::from_utf8_lossy(&answer).contains("BANNED ") {
             match file.read(&mut part) {
                 Ok(0) => break,
@@ -167,7 +165,8 @@ impl Balancer {
 
     fn told(&self, cpus: &CpuSet) -> Result<(), KnobError> {
         let fd = self.send(&request(cpus)).map_err(|e| self.deaf(&knob_error(e.into()).to_string()))?;
-        // It closes the connection when it has read the request; one that does not will have read it before the next.
+        // The daemon closes the connection after reading the request. A version that does not has read the request before the
+        // next one.
         let _ = File::from(fd).read(&mut [0u8; 1]);
         Ok(())
     }
@@ -183,7 +182,7 @@ impl Balancer {
 }
 
 impl Os {
-    /// The daemon, if one runs that we can see.
+    /// The daemon, if a visible one runs.
     fn balancer(&self) -> Option<Balancer> {
         let dir = self.root.run.join("irqbalance");
         let names = self.root.names(&dir).unwrap_or_default();
@@ -191,20 +190,20 @@ impl Os {
             .iter()
             .filter_map(|name| Some(Balancer { pid: pid_in(name)?, socket: Socket::Path(dir.join(name)) }));
         let text = self.root.read(&self.root.proc.join("net/unix")).ok().flatten().unwrap_or_default();
-        // A daemon that was killed leaves its socket behind.
+        // A killed daemon leaves its socket behind.
         let lives = |b: &Balancer| self.root.proc.join(b.pid.to_string()).exists();
         files.chain(abstract_sockets(&text)).find(lives)
     }
 
-    /// Whether a daemon runs, which gives each interrupt a place among the CPUs that are left to it.
+    /// Whether a daemon runs. It assigns each interrupt to one of the CPUs that are not banned.
     pub(crate) fn is_balanced(&self) -> bool {
         self.balancer().is_some()
     }
 
-    /// The CPUs that the daemon leaves alone.
+    /// The banned CPUs of the daemon.
     ///
     /// # Errors
-    /// [`KnobError::Gone`] when there is none; [`KnobError::Prevented`] when it does not answer.
+    /// [`KnobError::Gone`] without a daemon; [`KnobError::Prevented`] if it does not answer.
     pub(crate) fn left_alone(&self) -> Result<CpuSet, KnobError> {
         let daemon = self.balancer().ok_or(KnobError::Gone)?;
         let answer = self.asked(&daemon)?;
@@ -214,8 +213,8 @@ impl Os {
         }
     }
 
-    /// What a daemon says of itself. One that is stopped is not asked: it would answer when it goes on, when nobody
-    /// listens any more, and the signal of such an answer ends it.
+    /// The daemon's settings. A stopped daemon gets no request: it would answer when it continues, on a closed connection, and
+    /// the resulting SIGPIPE would end it.
     fn asked(&self, daemon: &Balancer) -> Result<Answer, KnobError> {
         let stat = self.root.read(&self.root.proc.join(format!("{}/stat", daemon.pid))).ok().flatten();
         if stat.is_some_and(|text| is_stopped(&text)) {
@@ -228,7 +227,7 @@ impl Os {
         self.root.state.join("irqbalance")
     }
 
-    /// What this very daemon was told last, and how long ago.
+    /// The last list that this daemon process was sent, and the time since then.
     fn memo(&self, daemon: &Balancer) -> Option<(Memo, Duration)> {
         let memo = Memo::parse(&self.root.read(&self.memo_file()).ok()??)?;
         let age = fs::metadata(self.memo_file()).ok()?.modified().ok()?.elapsed().ok()?;
@@ -236,10 +235,10 @@ impl Os {
         (memo.pid == daemon.pid && memo.start == start).then_some((memo, age))
     }
 
-    /// Tells the daemon which CPUs to leave alone.
+    /// Sends the daemon the CPUs that it must leave alone.
     ///
     /// # Errors
-    /// As for [`Os::left_alone`], and when it does not take the list.
+    /// As for [`Os::left_alone`], and when the daemon does not accept the list.
     pub(crate) fn leave_alone(&self, cpus: &CpuSet) -> Result<(), KnobError> {
         let daemon = self.balancer().ok_or(KnobError::Gone)?;
         let answer = self.asked(&daemon)?;
@@ -264,8 +263,7 @@ impl Os {
 }
 
 impl LinuxMachine {
-    /// The step that makes the daemon leave the shielded CPUs alone, or no longer. None where there is no
-    /// daemon, or where it cannot be asked.
+    /// The step that updates the daemon's list to the shielded CPUs. `None` without a daemon, or if it does not answer.
     pub(crate) fn balancer_step(
         &self,
         shielded: &CpuSet,
@@ -289,7 +287,7 @@ impl LinuxMachine {
         Some(if want == original { step.releasing() } else { step.keeping() })
     }
 
-    /// Why the daemon cannot be told, if it is there and cannot.
+    /// Why the daemon cannot be reached, if it runs and does not answer.
     pub(crate) fn deaf_balancer(&self) -> Option<String> {
         match self.os.left_alone() {
             Ok(_) | Err(KnobError::Gone) => None,

@@ -1,29 +1,27 @@
-//! A Machine made of Linux: cgroups, sysfs, procfs, interrupts, scheduling and perf calls, under an injected
-//! root.
+//! The Linux machine: cgroups, sysfs, procfs, interrupts, scheduling and perf system calls, under an injected root.
 //!
 //! # How a set is enforced
 //!
-//! State lives where it is true: in the kernel. A set is a cgroup directly under the root of the cpuset
-//! hierarchy whose label `set` (an extended attribute) says what is wanted of it; where each of its tasks
-//! came from is the name of the leaf that the task is in (`names`). Nothing else needs to be remembered
-//! except the original values of what is not ours; those are in the journal.
+//! The kernel holds the state. A set is a cgroup directly under the root of the cpuset hierarchy. Its label `set` (an extended
+//! attribute) has the requested attributes. The name of a leaf cgroup records the original cgroup of the tasks in it (`names`).
+//! The only other stored state is the original values of settings that are not ours. These are in the journal.
 //!
 //! ```text
-//!   View::read ──▶ View (the tree as it is, baselines) ─┐
-//!                                                       ├─▶ plan() ──▶ Steps ──▶ executor (millpond-machine)
-//!   sets as they should be, tasks that move ─── Wanted ─┘    pure
+//!   View::read ──▶ View (current tree, baselines) ──┐
+//!                                                   ├─▶ plan() ──▶ Steps ──▶ executor (millpond-machine)
+//!   wanted sets, tasks that move ─────── Wanted ────┘    pure
 //! ```
 //!
-//! On version 2 an exclusive set is a local partition: the kernel itself takes its CPUs from the root
-//! cgroup; where systemd owns the tree it is asked for it (`systemd`). On version 1 nothing keeps others out,
-//! so each task that can be moved is moved to `/mpdefault`, and every other cgroup's list is narrowed. A second look at the tree after each change ([`Knobs::settle`] of
-//! `millpond-machine`) finds what appeared meanwhile.
+//! On version 2 an exclusive set is a local partition: the kernel itself takes its CPUs from the root cgroup. Where systemd owns
+//! the tree, changes are requested from systemd (`systemd`). On version 1 the kernel excludes no task from a CPU. So each movable
+//! task is moved to `/mpdefault`, and the lists of all other cgroups are narrowed. The tree is read again after each change
+//! ([`Knobs::settle`] of `millpond-machine`), to include tasks and cgroups that appeared meanwhile.
 //!
 //! # What it deliberately does not do
 //!
-//! It decides nothing about which CPUs a task should have. It never writes what it was not asked to, never
-//! touches the scheduling domains of the root, and leaves `cpuset.mems` alone on version 2 unless asked (`psrset --mems`), where
-//! writing it moves memory for good.
+//! It does not decide which CPUs a task should have. It writes only what was requested. It never touches the scheduling domains
+//! of the root. On version 2 it leaves `cpuset.mems` alone unless requested (`psrset --mems`), because writing it moves memory
+//! permanently.
 //!
 //! [`Knobs::settle`]: millpond_machine::Knobs::settle
 

@@ -1,10 +1,9 @@
-//! The one writer's lock: waiting for it in turn, as long as its holder makes progress.
+//! The writer lock: writers wait in order, as long as the holder makes progress.
 //!
-//! The kernel keeps the waiting processes in a queue, so the waiting is done by a call that blocks, on a thread of its
-//! own; no process polls, and none is overtaken for long. Meanwhile the holder is looked at now and then, ever more rarely, so that hundreds that
-//! wait leave the CPUs to it. While
-//! it works, or gives way to the next one, waiting goes on; one that does not stir for a while is told by
-//! number, with what it had said it was about to do.
+//! The kernel keeps waiting processes in a queue, so a separate thread waits in a blocking call. No process polls, and none is
+//! overtaken for long. Meanwhile the holder is checked at growing intervals, so that hundreds of waiting writers leave the CPUs
+//! to it. While it works, or passes the lock on, the wait continues. A holder without progress is reported with its process id
+//! and its current operation.
 
 use crate::LinuxMachine;
 use crate::lock_file::{has_name, open_lock_file};
@@ -18,30 +17,30 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How long a holder may lie still before we give up.
+/// Longest time without progress of the holder.
 const STILL_MAX: Duration = Duration::from_secs(20);
-/// How long we wait in all. Hundreds of writers have had their turn by then.
+/// Longest total wait. Hundreds of writers have had their turn by then.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// When the holder is first looked at; twice as long each time.
+/// Time until the first check of the holder; it doubles with each check.
 const LOOK: Duration = Duration::from_millis(250);
-/// And this long at most.
+/// Longest time between checks.
 const LOOK_MAX: Duration = Duration::from_secs(4);
 
-/// The lock. It is given back when this is dropped, and when the process ends.
+/// The lock. It is released when this value is dropped, and when the process ends.
 struct Lock {
     _fd: OwnedFd,
 }
 
 impl Guard for Lock {}
 
-/// What is seen of the holder. Two equal ones mean that it did nothing in between.
+/// Observed state of the holder. Two equal values mean that it made no progress in between.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Sign {
-    /// Who, where that is known.
+    /// Its process id, if known.
     pid: Option<u32>,
-    /// What its process has used so far.
+    /// CPU time of its process.
     used: Option<String>,
-    /// What it does, and how many steps that has.
+    /// Its current operation, and the number of steps.
     doing: Option<(String, usize)>,
 }
 
@@ -51,7 +50,7 @@ impl Sign {
     }
 }
 
-/// How long one waits.
+/// State of a wait.
 #[derive(Debug, Clone)]
 struct Patience {
     still_max: Duration,
@@ -67,7 +66,7 @@ impl Patience {
         Patience { still_max, wait_max, still, waited, last }
     }
 
-    /// Whether to wait on, `passed` after the last look.
+    /// Whether to continue waiting, `passed` after the last check.
     fn goes_on(&mut self, sign: Sign, passed: Duration) -> bool {
         self.waited += passed;
         self.still = if sign == self.last { self.still + passed } else { Duration::ZERO };
@@ -80,7 +79,7 @@ impl LinuxMachine {
     /// Locks a directory, or a lock file, for this writer.
     ///
     /// # Errors
-    /// [`Reason::Busy`] when the holder does not stir, and when the directory cannot be locked at all.
+    /// [`Reason::Busy`] when the holder makes no progress, and when the directory cannot be locked at all.
     pub(crate) fn lock_dir(&self, dir: &Path) -> Result<Box<dyn Guard>, Refusal> {
         self.lock_patiently(dir, Patience::new(STILL_MAX, WAIT_MAX))
     }
@@ -93,7 +92,7 @@ impl LinuxMachine {
         loop {
             match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if is_named(&fd, dir) => return Ok(Box::new(Lock { _fd: fd })),
-                // It was removed while we opened it: the next one of that name counts.
+                // The file was removed while we opened it. Use the next one of that name.
                 Ok(()) => fd = open(dir, true).map_err(cannot)?,
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
                     fd = self.waited_for(fd, &mut patience, cannot)?;
@@ -103,7 +102,7 @@ impl LinuxMachine {
         }
     }
 
-    /// Waits for the lock in turn. Gives the file, locked.
+    /// Waits for the lock in order. Returns the locked file.
     fn waited_for(
         &self,
         fd: OwnedFd,
@@ -130,8 +129,8 @@ impl LinuxMachine {
         }
     }
 
-    /// Whether a writer holds the lock of a directory. Several may look at once, as they share it; a writer who comes meanwhile waits in the
-    /// kernel's queue for as long as the answer lives.
+    /// Whether a writer holds the lock of a directory. Several processes can check at once, because they share the lock. A new
+    /// writer waits in the kernel's queue as long as the result lives.
     pub(crate) fn writing_in(&self, dir: &Path) -> Writing {
         let Ok(fd) = open(dir, false) else { return Writing::Unknown };
         match flock(&fd, FlockOperation::NonBlockingLockShared) {
@@ -141,7 +140,7 @@ impl LinuxMachine {
         }
     }
 
-    /// What can be seen of whoever holds the lock of a directory.
+    /// The observed state of the lock holder.
     fn sign_of(&self, dir: BorrowedFd<'_>) -> Sign {
         let root = &self.os.root;
         let locks = root.read(&root.proc.join("locks")).ok().flatten().unwrap_or_default();
@@ -159,7 +158,7 @@ impl LinuxMachine {
     }
 }
 
-/// Opens what is locked: a directory that only its owner can open, or a lock file. Who only looks makes none.
+/// Opens the object to lock: a directory that only its owner can open, or a lock file. A mere check creates no file.
 fn open(place: &Path, makes: bool) -> Result<OwnedFd, rustix::io::Errno> {
     if place.is_dir() {
         return rustix::fs::open(place, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -172,12 +171,12 @@ fn open(place: &Path, makes: bool) -> Result<OwnedFd, rustix::io::Errno> {
     Ok(file.into())
 }
 
-/// Whether what was locked still has its name.
+/// Whether the locked object still has its name.
 fn is_named(fd: &OwnedFd, place: &Path) -> bool {
     fd.try_clone().is_ok_and(|fd| has_name(&File::from(fd), place)) || place.is_dir()
 }
 
-/// Waits on a thread of its own. When nobody wants the lock any more, it is given back at once.
+/// Waits on a separate thread. If the caller has given up, the lock is released at once.
 fn queue(fd: OwnedFd) -> Result<Receiver<Result<OwnedFd, rustix::io::Errno>>, Refusal> {
     let (tell, turn) = channel();
     let wait = move || {
@@ -187,7 +186,7 @@ fn queue(fd: OwnedFd) -> Result<Receiver<Result<OwnedFd, rustix::io::Errno>>, Re
                 result => break result,
             }
         };
-        // Where nobody listens any more, this drops the lock.
+        // If the receiver is gone, this drops the lock.
         let _ = tell.send(result.map(|()| fd));
     };
     let started = std::thread::Builder::new().name("lock".into()).spawn(wait);
@@ -204,9 +203,9 @@ fn given_up(holder: Option<Holder>) -> Refusal {
     Refusal::operation(Reason::Busy(holder)).hint(hint)
 }
 
-/// The process that holds the lock of a file, of the text of `/proc/locks`: `4: FLOCK  ADVISORY  WRITE 812 00:1a:1
-/// 0 EOF`. Lines of those that wait have an arrow in front, and those that share it say `READ`: told where no process holds it alone. A holder in
-/// another container has no number here.
+/// The process that holds the lock of a file, from the text of `/proc/locks`: `4: FLOCK  ADVISORY  WRITE 812 00:1a:1 0 EOF`.
+/// Lines of waiting processes have an arrow in front. Shared holders have `READ`; one is returned if no process holds the lock
+/// exclusively. A holder in another container has no process id here.
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
     let holder = |kind: &str| {
         locks.lines().find_map(|line| match *line.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
@@ -275,7 +274,7 @@ mod tests {
             let refused = machine.lock_patiently(dir.path(), Patience::new(Duration::from_millis(1), STEP));
             refused.err().unwrap().reason.to_string()
         };
-        // The journal of a memory has no writer: it says 0.
+        // A journal in memory has no writer process: it reports 0.
         assert_eq!(said(), "another change is under way (process 0: create processor set 1)");
         std::os::unix::fs::symlink("/proc/locks", dir.path().join("proc/locks")).unwrap();
         let own = std::process::id();
@@ -293,7 +292,7 @@ mod tests {
         let held = machine.lock_dir(dir.path()).unwrap();
         assert!(matches!(machine.writing_in(dir.path()), Writing::Now));
         drop(held);
-        // A child that another test starts keeps our lock until it executes.
+        // A child that another test starts keeps our lock until it calls exec.
         let look = |_| {
             std::thread::sleep(Duration::from_millis(1));
             Some(machine.writing_in(dir.path())).filter(|looks| matches!(looks, Writing::Nobody(_)))
@@ -324,16 +323,16 @@ mod tests {
         drop(millpond_machine::Knobs::lock(&machine).unwrap());
         use std::os::unix::fs::MetadataExt;
         assert_eq!(std::fs::metadata(&place).unwrap().mode() & 0o777, 0o600, "no other user can open it");
-        // What every user can open and hold is not what a writer waits for.
+        // Writers do not use objects that every user can open and lock.
         for open in [dir.path().join("run/millpond"), dir.path().join("state"), dir.path().join("cgroup")] {
             std::fs::create_dir_all(&open).unwrap();
             let held = rustix::fs::open(&open, OFlags::RDONLY, Mode::empty()).unwrap();
             flock(&held, FlockOperation::LockShared).unwrap();
-            // A child that another test starts keeps our lock until it executes: some ms, far more under valgrind.
+            // A child that another test starts keeps our lock until it calls exec: some ms, far more under valgrind.
             let patience = Patience::new(Duration::from_secs(20), Duration::from_secs(20));
             drop(machine.lock_patiently(&machine.locked_place(), patience).unwrap());
         }
-        // A file that was removed while it was held is no lock any more.
+        // A file that was removed while locked is no lock any more.
         let held = machine.lock_dir(&place).unwrap();
         std::fs::remove_file(&place).unwrap();
         drop(machine.lock_dir(&place).unwrap());

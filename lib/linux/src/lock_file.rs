@@ -1,4 +1,5 @@
-//! Files that are only locked. `flock` asks for no right to write, so a process that can open a file can hold it: these are opened by their owner alone.
+//! Lock files. `flock` needs no write permission, so every process that can open a file can lock it. Therefore only the owner can
+//! open these.
 
 use crate::state_dir::is_trusted;
 use rustix::fs::{Mode, OFlags};
@@ -7,10 +8,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Opens a file to be locked, and makes it where it is missing: mode 0600, no link followed.
+/// Opens a lock file, and creates it if missing: mode 0600, no link followed.
 ///
 /// # Errors
-/// The system's; [`io::ErrorKind::PermissionDenied`] for one that belongs to another user or is no plain file.
+/// The system's error; [`io::ErrorKind::PermissionDenied`] if the file belongs to another user or is not a regular file.
 pub fn open_lock_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?);
@@ -24,7 +25,7 @@ pub fn open_lock_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the file still has the name. A lock of one that was removed keeps nobody out.
+/// Whether the file still has its name. A lock on a removed file excludes no other process.
 #[must_use]
 pub fn has_name(file: &File, path: &Path) -> bool {
     let id = |found: &fs::Metadata| (found.dev(), found.ino());

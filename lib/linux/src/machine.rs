@@ -1,4 +1,4 @@
-//! The machine: its facets in one place, and its knobs.
+//! The machine: its facets and its knobs.
 
 use crate::classes::Live;
 use crate::clock::LinuxClock;
@@ -28,17 +28,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often one looks whether an interrupt took its list: one that nobody uses may never do so, and there may be many of these.
+/// Number of checks whether an interrupt has taken its list. An unused interrupt may never do so, and there may be many of these.
 const LOOKS_UNUSED: u32 = 5;
 
-/// The same for one that is used: it takes it, as soon as the CPU that moves it gets on. That may be a virtual one that waits for a
-/// real one.
+/// The same for a used interrupt. It takes the list as soon as the CPU that moves it runs, which may be a virtual CPU that waits
+/// for a real one.
 const LOOKS_USED: u32 = 60;
 
-/// How long one waits after the first look; a little longer each time.
+/// Delay after the first check; it grows with each check.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
 
-/// As many descriptors as one step of undoing opens at a time, and some more.
+/// Somewhat more descriptors than one undo step opens at a time.
 const SPARE: usize = 8;
 
 /// A Linux machine under a root.
@@ -50,14 +50,14 @@ pub struct LinuxMachine {
     boot: OnceCell<String>,
     pub(crate) shared_reads: SharedReads,
     told: RefCell<PublishedNotices>,
-    /// The scheduler of the classes, as it was opened last.
+    /// The scheduler of the classes, as last opened.
     pub(crate) live: RefCell<Option<Rc<Live>>>,
-    /// Descriptors that a writer keeps for undoing.
+    /// Descriptors reserved for undo.
     spare: RefCell<Vec<OwnedFd>>,
 }
 
 impl LinuxMachine {
-    /// Opens the machine under `root`, whose unfinished operations and baselines are in `journal`.
+    /// Opens the machine under `root`. `journal` has its unfinished operations and baselines.
     #[must_use]
     pub fn open(root: Root, journal: Box<dyn Journal>) -> Self {
         let clock = LinuxClock::new(&root);
@@ -77,13 +77,13 @@ impl LinuxMachine {
         }
     }
 
-    /// The files of the machine.
+    /// Access to the machine's files.
     #[must_use]
     pub fn os(&self) -> &Os {
         &self.os
     }
 
-    /// Whether sets can be enforced by cgroups, or only by masks.
+    /// Whether sets can be enforced by cgroups, and not only by masks.
     pub(crate) fn has_cgroups(&self) -> bool {
         self.cgroups
     }
@@ -97,12 +97,12 @@ impl LinuxMachine {
             }
             self.explain_busy(file, steering::explain(file, error))
         })?;
-        // An interrupt that nobody uses may accept a list and keep its old one.
-        // Where a daemon places interrupts, it may have been there before we look.
+        // An unused interrupt may accept a list and keep its old one. If a daemon places interrupts, it may have moved this one
+        // already.
         if file.is_irq() && !self.os.is_balanced() && !self.has_taken(file, value)? {
             self.os.remember_refusal(file);
-            // One that its driver gave back while a list waited for its next interrupt shows that list for good, until the last CPU of it goes: from
-            // then on it shows what was written since, which is to be the same.
+            // An interrupt that its driver freed while a new list was pending shows that list until the last CPU of it goes
+            // off-line. After that, it shows the list that was written last. So write the list that is shown.
             if let Ok(shown) = self.read_file(file) {
                 let _ = self.os.write(&path, &file.text_of(shown.as_ref(), self.os.width()));
             }
@@ -110,7 +110,7 @@ impl LinuxMachine {
                 "it cannot be moved: it accepts the change and stays where it is".into(),
             ));
         }
-        // A partition that cannot be had is accepted and then declared invalid: look.
+        // The kernel accepts an impossible partition and then declares it invalid, so read it back.
         if let ControlFile::Cpuset(group, CpusetFile::Partition) = file {
             let is = self.read_file(file)?;
             if is.as_ref() != value {
@@ -122,8 +122,8 @@ impl LinuxMachine {
         Ok(())
     }
 
-    /// Takes a cgroup's list of CPUs away. Before 7.0 a kernel does not, while there are processes in it or below; somebody else's
-    /// then names every CPU, which means the same.
+    /// Clears a cgroup's CPU list. Before 7.0 the kernel refuses this while the cgroup or its children have processes. For a
+    /// foreign cgroup, a list of all CPUs is written instead, which is equivalent.
     fn take_list_away(&self, group: &str, file: &ControlFile) -> Result<(), KnobError> {
         let result = self.ending(group, || self.write_file(file, None));
         match result {
@@ -137,7 +137,8 @@ impl LinuxMachine {
         }
     }
 
-    /// Takes a cgroup's list of memory nodes away. Where a kernel does not while there are processes, it names every node, which means the same.
+    /// Clears a cgroup's list of memory nodes. Where the kernel refuses this because of processes, a list of all nodes is
+    /// written, which is equivalent.
     fn take_nodes_away(&self, group: &str, file: &ControlFile) -> Result<(), KnobError> {
         match self.ending(group, || self.write_file(file, None)) {
             Err(KnobError::Refused(why)) if why == NO_ROOM && !self.os.hierarchy.is_v1() => {
@@ -154,7 +155,7 @@ impl LinuxMachine {
         Ok(if is_nodes { self.os.limit_of_nodes(value) } else { value })
     }
 
-    /// Whether a list that was accepted is there. An interrupt that is just moving shows its old one for an instant.
+    /// Whether an accepted list is in effect. An interrupt that is being moved shows its old list for a moment.
     fn has_taken(&self, file: &ControlFile, value: Option<&Value>) -> Result<bool, KnobError> {
         let is_used = match file {
             ControlFile::IrqAffinity(irq) => device_name(&self.os.root, *irq) != UNUSED,
@@ -171,7 +172,7 @@ impl LinuxMachine {
         Ok(false)
     }
 
-    /// Keeps descriptors, which undoing gives back: a change that fails because there are no more can then be undone.
+    /// Reserves descriptors that undo releases, so that a change that fails for lack of descriptors can be undone.
     fn keep_spare(&self) -> std::io::Result<()> {
         let mut spare = self.spare.borrow_mut();
         while spare.len() < SPARE {
@@ -185,7 +186,7 @@ impl LinuxMachine {
         Ok(())
     }
 
-    /// Removes what writers that were killed left of records that they were about to replace. Only the holder of the lock may.
+    /// Removes temporary files of records, left by killed writers. Only the lock holder may do this.
     fn remove_drafts(&self, dir: &Path) {
         for name in self.os.root.names(dir).unwrap_or_default().iter().filter(|name| name.starts_with('.')) {
             let _ = fs::remove_file(dir.join(name));
@@ -198,15 +199,15 @@ impl LinuxMachine {
         Ok(lists_cpuset(&text).then(|| "on".to_owned()))
     }
 
-    /// What is locked by a writer. For the superuser it is one file, whatever state directory each writer has, and one that no other user can
-    /// open; what a user changes is told in a state directory that only this user can open.
+    /// The object that a writer locks. For root it is a single file for all state directories, which no other user can open. The
+    /// changes of other users are in state directories that only that user can open.
     pub(crate) fn locked_place(&self) -> PathBuf {
         let root = &self.os.root;
         if !(root.is_live() && rustix::process::geteuid().is_root()) {
             return root.state.clone();
         }
         let usual = root.run.join("millpond");
-        // That of the writer was made and checked.
+        // The writer has created and checked its state directory.
         let is_made = usual == root.state && usual.is_dir() || make_state_dir(&usual).is_ok();
         let dir = if is_made { &usual } else { &root.state };
         dir.join("writer.lock")
@@ -261,13 +262,13 @@ impl Knobs for LinuxMachine {
     }
 
     fn settle(&self) -> Result<Vec<Step>, Refusal> {
-        // Threads fork while others are moved: a writer looks again each time.
+        // Threads fork while others are moved, so a writer reads again each time.
         self.shared_reads.forget_as_writer();
         self.settling().inspect_err(|_| self.shared_reads.forget_as_writer())
     }
 
     fn stale(&self) -> Vec<Step> {
-        // What has ended is told by the same reading as what is left to do.
+        // The same reading serves the stale and the remaining steps.
         let steps = self.stale_steps();
         self.shared_reads.forget_as_writer();
         steps
@@ -302,7 +303,7 @@ impl Knobs for LinuxMachine {
     }
 
     fn lock(&self) -> Result<Box<dyn Guard>, Refusal> {
-        // What is there is believed and put back: nobody else may have written it.
+        // The contents of the directory are trusted and restored, so no other user may have written them.
         make_state_dir(&self.os.root.state).map_err(|e| state_refused(&e))?;
         self.os.root.check_state().map_err(|e| state_refused(&e))?;
         let held = self.lock_dir(&self.locked_place())?;
@@ -323,7 +324,8 @@ impl Knobs for LinuxMachine {
             let file = self.os.root.proc.join("sys/kernel/random/boot_id");
             self.os.root.read_value(&file).ok().flatten().unwrap_or_default()
         };
-        // Who asks runs in the boot that is asked for; a captured machine may be booted under us.
+        // On the live root the boot id cannot change while this process runs. A captured machine can be replaced by one of
+        // another boot.
         if self.os.root.is_live() { self.boot.get_or_init(read).clone() } else { read() }
     }
 }
@@ -348,7 +350,7 @@ impl LinuxMachine {
             {
                 self.take_list_away(group, file)
             }
-            // A schema goes with its group; the kernel takes no empty one.
+            // A schema is removed with its group. The kernel accepts no empty one.
             LinuxKnob::File(ControlFile::Schema(..)) if value.is_none() => Ok(()),
             LinuxKnob::File(file) => self.write_file(&file, value),
             LinuxKnob::CpusetController(path) => {
@@ -384,7 +386,7 @@ impl LinuxMachine {
                     let nodes = nodes.map_err(|_| KnobError::Unknown(knob.0.clone()))?;
                     self.os.move_pages(task, &nodes)
                 }
-                // What was moved is not moved back: nobody knows any more where it was.
+                // Moved memory is not moved back, because its original nodes are not recorded.
                 None => Ok(()),
             },
             LinuxKnob::UnitSlice(unit) => self.os.set_persistent_slice(&unit, value.map(String::as_str)),
@@ -431,7 +433,7 @@ impl LinuxMachine {
                         Err(error) if is_gone(&error) => Ok(()),
                         result => {
                             self.remove_drafts(dir);
-                            // The last record takes the directory along; while there are others it stays.
+                            // Removes the directory after the last record. While it has others, this fails.
                             let _ = fs::remove_dir(dir);
                             result
                         }
@@ -461,7 +463,8 @@ impl LinuxMachine {
         steps.extend(Steering::of(self).steps(&self.shielded()?)?);
         if let Some(sets) = sets {
             let sheltering = self.sheltering(&sets)?;
-            // What steps before do to kernel threads is seen when this is asked again: until then their originals stay remembered.
+            // Changes to kernel threads by earlier steps are seen at the next call. Until then their original masks stay
+            // recorded.
             let waits = |item: ShelterItem| moves_kernel_threads && item == ShelterItem::KernelThreads;
             steps.extend(sheltering.into_iter().filter(|(item, _)| !waits(*item)).map(|(_, step)| step));
         }
@@ -472,7 +475,7 @@ impl LinuxMachine {
     }
 }
 
-/// Files of the state directory: members of pools and listings of others read them.
+/// Options for files of the state directory: members of pools and listings of other users read them.
 fn state_file() -> Replacing {
     Replacing { mode: Some(0o644), is_of_boot: true, ..Replacing::default() }
 }
@@ -487,8 +490,8 @@ fn state_refused(error: &std::io::Error) -> Refusal {
     }
 }
 
-/// Whether all that is to be done is to remove leaves whose last task ended. That is nothing out of order, and
-/// the next change does it on the way.
+/// Whether the only steps are removals of leaves whose last task has ended. This is not an inconsistency; the next change does
+/// it.
 fn are_remains(steps: &[Step]) -> bool {
     let leaves: Vec<String> = steps
         .iter()

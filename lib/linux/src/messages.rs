@@ -1,7 +1,7 @@
-//! What people call things: knobs, and what the kernel says of partitions, in the words of the field.
+//! Names of objects in messages: knobs, and the kernel's reasons for invalid partitions.
 //!
-//! A message names a set, a CPU, a thread, an interrupt or a group; the file behind it is for the journal
-//! and for `--dry-run`. Every name here is singular, so that `… is gone` and `… is read-only` can follow.
+//! A message names a set, a CPU, a thread, an interrupt or a group. The file is only for the journal and for `--dry-run`. Every
+//! name here is singular, so that `… is gone` and `… is read-only` can follow.
 
 use crate::interrupt_names::device_name;
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
@@ -10,14 +10,14 @@ use millpond_machine::{Knob, KnobError};
 use millpond_model::{MachineSetting, PsetId};
 use std::io;
 
-/// The words of an error without its number.
+/// The text of an error without its number.
 #[must_use]
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error ").map_or(text.as_str(), |(words, _)| words).to_owned()
 }
 
-/// What the knob of a text in the journal is called.
+/// The name of a knob of the journal.
 #[must_use]
 pub(crate) fn called(os: &Os, knob: &Knob) -> String {
     match LinuxKnob::parse(knob) {
@@ -55,7 +55,7 @@ fn name_of(os: &Os, knob: &LinuxKnob) -> String {
     }
 }
 
-/// A cgroup: `set 1` for what a set lives in, `the default set's group`, `group /docker`.
+/// The name of a cgroup: `set 1` for the cgroup of a set, `the default set's group`, `group /docker`.
 #[must_use]
 pub(crate) fn group(path: &str) -> String {
     match names::owner(path) {
@@ -118,8 +118,8 @@ fn task(os: &Os, id: TaskId) -> String {
     }
 }
 
-/// What the kernel says of a partition that does not hold, in words, with what would help: `is` as the file
-/// reads (`root invalid (Cpu list in cpuset.cpus not exclusive)`, `member`), without its `root` or `isolated`.
+/// The reason why a partition is invalid, and a remedy. `is` is the text of the file (`root invalid (Cpu list in cpuset.cpus not
+/// exclusive)`, `member`), without its `root` or `isolated`.
 #[must_use]
 pub(crate) fn partition(is: &str) -> (String, &'static str) {
     let reason = is.split_once('(').map(|(_, rest)| rest.trim_end_matches(')').trim());
@@ -167,7 +167,7 @@ pub(crate) fn partition(is: &str) -> (String, &'static str) {
     (why.to_owned(), hint)
 }
 
-/// The refusal of a partition that the kernel accepted and then declared invalid: `path` is that of its cgroup.
+/// The refusal of a partition that the kernel accepted and then declared invalid. `path` is the path of its cgroup.
 #[must_use]
 pub(crate) fn partition_refused(path: &str, is: &str) -> KnobError {
     let (why, hint) = partition(is);

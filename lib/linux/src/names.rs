@@ -1,7 +1,7 @@
-//! How our cgroups are called, and how a leaf remembers where its tasks came from.
+//! Names of our cgroups. The name of a leaf records the original cgroup of its tasks.
 //!
 //! ```text
-//!   /mpset1              a set (its label `set` holds what is wanted of it)
+//!   /mpset1              a set (its label `set` has the requested attributes)
 //!   /mpset1/from+        tasks that came from the root cgroup
 //!   /mpset1/from+a+b     tasks that came from /a/b
 //!   /mpdefault/from+     tasks in the default set that may not stay in the root cgroup (version 1)
@@ -10,21 +10,21 @@
 //!   /mpdefault/pool7+a   the same while the pool has the default set
 //! ```
 //!
-//! Where systemd owns the tree the groups are its units, and each process that moves has a scope:
+//! Where systemd owns the tree the groups are its units, and each moved process has a scope:
 //!
 //! ```text
-//!   /mpset1.slice/mpset1-204-1.scope        process 204 and what it started; label `origin`: where it came from
-//!   /mpdefault.slice/mpdefault-99-1.scope   what we started in the default set
+//!   /mpset1.slice/mpset1-204-1.scope        process 204 and its children; label `origin`: its original cgroup
+//!   /mpdefault.slice/mpdefault-99-1.scope   a process that we started in the default set
 //!   /mpset1.slice/mpset1-pool7-204-1.scope  process 204 of pool 7
 //! ```
 //!
 //! A process with shares or a cap of its own is in `/mpcap-204`, or in `/system.slice/mpcap-204-1.scope`.
 //!
-//! Forks stay in the leaf of their parent, so where a task came from, and in which pool it is, is kernel state and needs no record.
+//! Forks stay in the leaf of their parent. So the origin and the pool of a task are kernel state and need no record.
 
 use millpond_model::{PoolId, PsetId};
 
-/// The cgroup of what we start, or had to move, in the default set.
+/// The cgroup of processes that we start in, or had to move to, the default set.
 pub const DEFAULT_GROUP: &str = "/mpdefault";
 /// The same, where systemd owns the tree.
 pub const DEFAULT_SLICE: &str = "/mpdefault.slice";
@@ -36,7 +36,7 @@ const CONTROL_PREFIX: &str = "/mpcap-";
 const LEAF_PREFIX: &str = "from";
 const STARTED_PREFIX: &str = "own";
 const POOL_PREFIX: &str = "pool";
-/// cgroup names end at 255 bytes.
+/// cgroup names have at most 255 bytes.
 const LEAF_MAX: usize = 240;
 
 /// The cgroup of a set.
@@ -51,7 +51,7 @@ pub fn set_slice(id: PsetId) -> String {
     format!("{SET_PREFIX}{id}{SLICE_SUFFIX}")
 }
 
-/// The scope for a process in a slice of ours, of a pool where it is in one. `n` tells apart those of one process.
+/// The scope for a process in a slice of ours, and of a pool if it is in one. `n` distinguishes several scopes of one process.
 #[must_use]
 pub fn scope(slice: &str, pool: Option<PoolId>, pid: u32, n: usize) -> String {
     let stem = slice.trim_start_matches('/').trim_end_matches(SLICE_SUFFIX);
@@ -59,7 +59,7 @@ pub fn scope(slice: &str, pool: Option<PoolId>, pid: u32, n: usize) -> String {
     format!("{slice}/{stem}{pool}-{pid}-{n}{SCOPE_SUFFIX}")
 }
 
-/// The pool whose tasks a leaf or a scope of ours holds.
+/// The pool of the tasks in a leaf or a scope of ours.
 #[must_use]
 pub fn pool(path: &str) -> Option<PoolId> {
     owner(path)?;
@@ -73,13 +73,13 @@ pub fn pool(path: &str) -> Option<PoolId> {
     digits.parse().ok()
 }
 
-/// The leaf name for a task of a pool.
+/// The name of the leaf for a task of a pool.
 #[must_use]
 pub fn pool_leaf(pool: PoolId, origin: &str) -> (String, bool) {
     leaf_with(&format!("{POOL_PREFIX}{pool}"), origin)
 }
 
-/// The cgroup of a process that has shares or a cap of its own; where systemd owns the tree a scope of its.
+/// The cgroup of a process with its own shares or cap; a scope where systemd owns the tree.
 #[must_use]
 pub fn control_group(systemd: bool, pid: u32, n: usize) -> String {
     if systemd {
@@ -89,13 +89,13 @@ pub fn control_group(systemd: bool, pid: u32, n: usize) -> String {
     }
 }
 
-/// Whether a path is such a scope.
+/// Whether a path is a scope for a process with its own controls.
 #[must_use]
 pub fn is_control_scope(path: &str) -> bool {
     path.strip_prefix(CONTROL_SLICE).is_some_and(|scope| scope.starts_with(CONTROL_PREFIX))
 }
 
-/// Whether a path is such a cgroup.
+/// Whether a path is a cgroup for a process with its own controls.
 #[must_use]
 pub fn is_control_group(path: &str) -> bool {
     path.starts_with(CONTROL_PREFIX) || is_control_scope(path)
@@ -108,13 +108,13 @@ pub fn is_scope(path: &str) -> bool {
     let (top, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let is_ours = owner(path).is_some()
         && top.strip_suffix(SLICE_SUFFIX).is_some_and(|stem| {
-            // Others' may stand there too: a container's that was started in the set.
+            // Foreign scopes are possible here: for example that of a container that was started in the set.
             scope.strip_prefix(stem).is_some_and(|rest| rest.starts_with('-'))
         });
     is_ours && scope.ends_with(SCOPE_SUFFIX) && parts.next().is_none()
 }
 
-/// The unit of systemd's system manager whose cgroup a path is. What lies below a unit that is no slice is the
+/// The unit of systemd's system manager with this cgroup; `None` below a unit that is not a slice, because such cgroups are the
 /// unit's own.
 #[must_use]
 pub fn unit(path: &str) -> Option<String> {
@@ -124,17 +124,17 @@ pub fn unit(path: &str) -> Option<String> {
     }
     let kind = name.rsplit_once('.')?.1;
     let is_unit = matches!(kind, "slice" | "service" | "scope" | "socket" | "mount" | "swap");
-    // A name that could be taken for a control file is escaped.
+    // systemd escapes names that look like control files.
     is_unit.then(|| name.strip_prefix('_').unwrap_or(name).to_owned())
 }
 
-/// Whether the kubelet made the group, or one above it.
+/// Whether the kubelet made the cgroup or one of its ancestors.
 #[must_use]
 pub fn is_of_pod(path: &str) -> bool {
     path.split('/').any(|part| part.starts_with("kubepods"))
 }
 
-/// Origin cgroup a path is: a set's (also below it), the default one's, or nobody's of ours.
+/// The set whose cgroup contains a path: a set, the default set, or `None` for a foreign cgroup.
 #[must_use]
 pub fn owner(path: &str) -> Option<PsetId> {
     let top = path.trim_start_matches('/').split('/').next()?;
@@ -147,26 +147,26 @@ pub fn owner(path: &str) -> Option<PsetId> {
     (!id.is_default()).then_some(id)
 }
 
-/// The leaf name for an origin. Names that would be too long keep their tail in a hash; the whole origin is
-/// then kept in the leaf's label `origin`.
+/// The name of the leaf for an origin. The end of a name that is too long is replaced by a hash; the label `origin` of the leaf
+/// then has the whole origin.
 #[must_use]
 pub fn leaf(origin: &str) -> (String, bool) {
     leaf_with(LEAF_PREFIX, origin)
 }
 
-/// The leaf name for what we start in the default set.
+/// The name of the leaf for processes that we start in the default set.
 #[must_use]
 pub fn started_leaf(origin: &str) -> (String, bool) {
     leaf_with(STARTED_PREFIX, origin)
 }
 
-/// Whether a cgroup holds what keeps to the default set: what we started there, and what is in a pool that has it.
+/// Whether the tasks of a cgroup must stay in the default set: those that we started there, and those of pools with it.
 #[must_use]
 pub fn is_confined(path: &str) -> bool {
     is_started(path) || (path.starts_with(DEFAULT_GROUP) && pool(path).is_some())
 }
 
-/// Whether a cgroup holds what we started in the default set.
+/// Whether a cgroup is for processes that we started in the default set.
 #[must_use]
 pub fn is_started(path: &str) -> bool {
     let scope = is_scope(path) && path.starts_with(DEFAULT_SLICE);
@@ -192,7 +192,7 @@ fn leaf_with(prefix: &str, origin: &str) -> (String, bool) {
     (format!("{prefix}~{:016x}", hash(origin)), false)
 }
 
-/// The origin of a leaf name, where the name says it.
+/// The origin in the name of a leaf, if it has one.
 #[must_use]
 pub fn origin(leaf: &str) -> Option<String> {
     let of_pool =
@@ -205,7 +205,7 @@ pub fn origin(leaf: &str) -> Option<String> {
     Some(rest.replace('+', "/").replace("%2B", "+").replace("%25", "%"))
 }
 
-/// FNV-1a: stable across versions of everything, which a standard hasher does not promise.
+/// FNV-1a. It is stable across all versions, which the standard hasher does not guarantee.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }

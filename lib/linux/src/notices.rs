@@ -1,8 +1,8 @@
-//! Notices of pools: a file for each pool in the state directory, which says which CPUs it has, for processes that watch it.
+//! Pool notices: a file per pool in the state directory with the pool's CPUs, for processes that watch it.
 //!
-//! They follow from the record of the configuration and from which CPUs are on-line, and are compared and written by the present writer:
-//! there is no moment at which they could be forgotten for good. A file is replaced whole, so that no process reads half of one, and only where it
-//! differs, so that no process is woken for nothing.
+//! The notices follow from the recorded configuration and the on-line CPUs. The current writer compares and writes them, so they
+//! can never stay out of date for good. Files are replaced atomically, so no process reads half of one, and only if they differ,
+//! so that no process is woken without a reason.
 
 use crate::files::{Replacing, replace_file};
 use crate::messages::reason;
@@ -16,10 +16,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Their directory in the state directory.
+/// Their directory below the state directory.
 const DIR: &str = "pools";
 
-/// Makes the files what they should be. Gives what could not be done, in words.
+/// Updates the notices. Returns the failures as messages.
 pub(crate) fn publish(os: &Os) -> Vec<String> {
     let dir = os.root.state.join(DIR);
     let state = match recorded_pools(os) {
@@ -28,7 +28,7 @@ pub(crate) fn publish(os: &Os) -> Vec<String> {
             return vec![format!("members of pools are not told of their size: {}", refusal.reason)];
         }
     };
-    // Of none nothing is to be told, and mostly nothing was. A writer may have been killed before its last step.
+    // Without pools there are usually no notices to remove. A writer may have been killed before its last step.
     if state.is_none()
         && !fs::remove_dir(&dir).is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty)
     {
@@ -63,11 +63,11 @@ pub(crate) fn publish(os: &Os) -> Vec<String> {
     untold.into_iter().map(note).collect()
 }
 
-/// The notices last seen as published: when their directory changed (seconds, nanoseconds), and what they said.
+/// The last notices that were found published: modification time of their directory (seconds, nanoseconds), and their contents.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedNotices(Option<((i64, i64), BTreeMap<String, PoolNotice>)>);
 
-/// Whether [`publish`] would change nothing, given the configuration. Files of a directory that has not changed since are not read again.
+/// Whether [`publish`] would change nothing for this configuration. Skips the files if their directory has not changed.
 pub(crate) fn is_published(
     os: &Os,
     state: Option<&PoolsState>,
@@ -88,13 +88,13 @@ pub(crate) fn is_published(
     says
 }
 
-/// What is to be told of each pool, by its name; serials are those of a pool that was never told of.
+/// The notice of each pool, by name. The serial is that of a new pool.
 fn notices(state: &PoolsState, online: &CpuSet) -> BTreeMap<String, PoolNotice> {
     let sets = state.conf.psets.iter().filter(|set| !set.is_default);
     let assigned = sets.fold(CpuSet::new(), |all, set| &all | &set.cpu_set());
     let cpus_of = |pool: &PoolNode| {
         let set = state.conf.pset_of(pool).filter(|set| set.id != Some(PsetId::DEFAULT));
-        // A CPU that appears belongs to the default set before anybody commits that.
+        // A new CPU belongs to the default set even before a commit.
         set.map_or_else(|| online - &assigned, |set: &PsetNode| &set.cpu_set() & online)
     };
     let notice = |pool: &PoolNode| {
@@ -106,9 +106,9 @@ fn notices(state: &PoolsState, online: &CpuSet) -> BTreeMap<String, PoolNotice> 
     state.conf.pools.iter().filter_map(notice).collect()
 }
 
-/// What the file of a pool should say from now on; `None` where it says so already.
+/// The new notice of a pool; `None` if its file is up to date.
 fn untold(root: &Root, dir: &Path, name: &str, to: &PoolNotice) -> Option<PoolNotice> {
-    // What is no plain file, or too long for one, is replaced.
+    // A file that is not regular, or too long, is replaced.
     let was = root.read(&dir.join(notice_file(name))).ok().flatten();
     let was: Option<PoolNotice> = was.and_then(|text| text.parse().ok());
     let mut to = to.clone();
@@ -122,13 +122,13 @@ fn untold(root: &Root, dir: &Path, name: &str, to: &PoolNotice) -> Option<PoolNo
     Some(to)
 }
 
-/// Writes the file of a pool, unless it says the same.
+/// Writes the notice of a pool, unless it is unchanged.
 fn tell(root: &Root, dir: &Path, name: &str, to: &PoolNotice) -> io::Result<()> {
     let file = dir.join(notice_file(name));
     let Some(to) = untold(root, dir, name, to) else { return Ok(()) };
     if !dir.is_dir() {
         fs::create_dir_all(dir)?;
-        // Members are anybody; whoever must not read it is kept out of the state directory.
+        // Members can be processes of any user. The mode of the state directory restricts access where necessary.
         fs::set_permissions(dir, Permissions::from_mode(0o755))?;
     }
     replace_file(

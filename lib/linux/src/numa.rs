@@ -6,7 +6,7 @@ use crate::offline::Kept;
 use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId};
 use std::collections::BTreeMap;
 
-/// Every node with its distances, its CPUs and its memory. `kept` has the nodes in which CPUs were that are off-line.
+/// All nodes with their distances, CPUs and memory. `kept` supplies the recorded nodes of off-line CPUs.
 pub(crate) fn read_nodes(root: &Root, present: &CpuSet, kept: impl FnOnce() -> Kept) -> Vec<Lgroup> {
     let nodes = root.sys.join("devices/system/node");
     let mut ids: Vec<u32> = root
@@ -34,7 +34,7 @@ pub(crate) fn read_nodes(root: &Root, present: &CpuSet, kept: impl FnOnce() -> K
         .collect();
     let known = lgroups.iter().fold(CpuSet::new(), |all, l| &all | &l.cpus);
     let stray = present - &known;
-    // A kernel without NUMA has no nodes, and an off-line CPU is in none: the first takes them in.
+    // A kernel without NUMA has no nodes, and an off-line CPU is in no node. These CPUs are assigned to the first node.
     if !stray.is_empty() {
         if lgroups.is_empty() {
             lgroups.push(Lgroup::only(CpuSet::new()));
@@ -49,8 +49,8 @@ pub(crate) fn read_nodes(root: &Root, present: &CpuSet, kept: impl FnOnce() -> K
     lgroups
 }
 
-/// The node of each CPU. Emulated nodes (`numa=fake`, the default on a Raspberry Pi 5) list the same CPUs: there it is the one that the link of the
-/// CPU leads to.
+/// The node of each CPU. Emulated nodes (`numa=fake`, the default on a Raspberry Pi 5) all list the same CPUs. There, the link in
+/// the CPU's directory decides.
 pub(crate) fn homes(root: &Root, lgroups: &[Lgroup], present: &CpuSet) -> BTreeMap<CpuId, LgrpId> {
     let (mut homes, mut shared) = (BTreeMap::new(), CpuSet::new());
     for lgroup in lgroups {
@@ -67,14 +67,14 @@ pub(crate) fn homes(root: &Root, lgroups: &[Lgroup], present: &CpuSet) -> BTreeM
     homes
 }
 
-/// The node of a CPU by the link in its own directory, which stays while it is off-line.
+/// The node of a CPU from the link in its own directory. The link stays while the CPU is off-line.
 fn node_link(root: &Root, cpu: CpuId) -> Option<LgrpId> {
     let dir = root.sys.join(format!("devices/system/cpu/cpu{cpu}"));
     let names = root.names(&dir).ok()?;
     names.iter().find_map(|n| n.strip_prefix("node")?.parse().ok()).map(LgrpId)
 }
 
-/// The nodes that have memory, with their CPUs.
+/// The nodes with memory, and their CPUs.
 pub(crate) fn memory_nodes(nodes: &[Lgroup]) -> Vec<(LgrpId, CpuSet)> {
     let has_memory = |node: &&Lgroup| node.memory_kib.is_none_or(|kib| kib > 0);
     nodes.iter().filter(has_memory).map(|node| (node.id, node.cpus.clone())).collect()

@@ -1,10 +1,10 @@
-//! The places of CPUs that are off-line.
+//! Topology of off-line CPUs.
 //!
-//! The kernel removes the directories `topology` and `cache` of a CPU that goes off-line, and takes it out of the lists of the others. The link
-//! `cpuN/nodeM` stays. So the places of all on-line CPUs are kept in the record `topology` before Millpond takes one off-line. What the kernel shows of
-//! on-line CPUs always counts more than the record.
+//! When a CPU goes off-line, the kernel removes its directories `topology` and `cache` and removes it from the lists of other
+//! CPUs. The link `cpuN/nodeM` stays. Therefore Millpond writes the positions of all on-line CPUs to the record `topology` before
+//! it takes a CPU off-line. What the kernel shows of on-line CPUs always takes precedence over the record.
 //!
-//! Without a record, as after a boot with `nosmt`, the numbers of the others tell the core:
+//! Without a record, for example after a boot with `nosmt`, the core is inferred from the CPU numbers:
 //!
 //! ```text
 //!   SMT is limited                      a CPU is off-line
@@ -12,23 +12,23 @@
 //!   on-line 0-3, off-line 4-7           cores 0,4 and 1,5, on-line 2: 2,6
 //! ```
 //!
-//! Where the numbers contradict such a pattern, as on hybrid machines, an off-line CPU is a core of its own. The chip is that of the core; else
-//! that of the node, where the node is on one chip.
+//! If the numbers do not follow such a pattern, as on hybrid machines, an off-line CPU gets a core of its own. Its chip is that
+//! of the core; otherwise that of the node, if the node is on one chip.
 
 use millpond_model::{Cache, ChipId, CoreKind, CpuId, CpuSet, LgrpId, Topology};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The record of places.
+/// The record of positions.
 pub(crate) const RECORD: &str = "topology";
 
-/// What is kept of CPUs that were on-line.
+/// The recorded position data of CPUs that were on-line.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Kept {
     seen: CpuSet,
     cores: Vec<KeptCore>,
     caches: Vec<Cache>,
-    /// The core of each CPU, by its place in `cores`.
+    /// The core of each CPU, as index in `cores`.
     #[serde(skip)]
     index: BTreeMap<CpuId, usize>,
 }
@@ -41,7 +41,7 @@ struct KeptCore {
     kind: CoreKind,
 }
 
-/// Cores and chips, by CPU. The core is named by one CPU of it.
+/// Core and chip of each CPU. A core is identified by one of its CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pub core: BTreeMap<CpuId, CpuId>,
@@ -49,7 +49,7 @@ pub(crate) struct Places {
 }
 
 impl Kept {
-    /// What a record says; nothing where it cannot be understood.
+    /// Parses a record; empty if it is invalid.
     pub(crate) fn parse(text: &str) -> Kept {
         let mut kept: Kept = serde_json::from_str(text).unwrap_or_default();
         for (at, core) in kept.cores.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Kept {
         serde_json::to_string(self).ok()
     }
 
-    /// The same of a machine of which these CPUs are on-line, too.
+    /// The data extended by a topology in which these CPUs are on-line.
     pub(crate) fn with(&self, topology: &Topology, online: &CpuSet) -> Kept {
         let seen = online | &self.seen;
         let core = |core: millpond_model::Core| {
@@ -79,22 +79,22 @@ impl Kept {
         self.index.get(&cpu).and_then(|at| self.cores.get(*at))
     }
 
-    /// The chip of a CPU as it was.
+    /// The recorded chip of a CPU.
     pub(crate) fn chip(&self, cpu: CpuId) -> Option<ChipId> {
         self.core(cpu).map(|core| core.chip)
     }
 
-    /// The kind of a CPU's core.
+    /// The recorded kind of a CPU's core.
     pub(crate) fn kind(&self, cpu: CpuId) -> Option<CoreKind> {
         self.core(cpu).map(|core| core.kind)
     }
 
-    /// The node of a CPU as it was.
+    /// The recorded node of a CPU.
     pub(crate) fn lgroup(&self, cpu: CpuId) -> Option<LgrpId> {
         self.core(cpu).map(|core| core.lgroup)
     }
 
-    /// Adds the CPUs that are off-line to the caches that they share when they are on-line.
+    /// Adds off-line CPUs to the caches that they share while on-line.
     pub(crate) fn complete(&self, caches: &mut Vec<Cache>, offline: &CpuSet) {
         caches.sort();
         caches.dedup();
@@ -112,8 +112,8 @@ impl Kept {
 }
 
 impl Places {
-    /// Adds those of off-line CPUs to those of on-line ones. `node` gives the node of each CPU; `is_smt_limited`: off-line CPUs are strands of on-line
-    /// cores.
+    /// Adds the positions of off-line CPUs. `node` returns the node of a CPU. `is_smt_limited`: the off-line CPUs are strands of
+    /// on-line cores.
     pub(crate) fn complete(
         &mut self,
         offline: &CpuSet,
@@ -143,7 +143,7 @@ impl Places {
         self.find_chips(offline, kept, node);
     }
 
-    /// The cores that are known, of these CPUs.
+    /// The known cores of the selected CPUs.
     fn cores(&self, wanted: impl Fn(&CpuId) -> bool) -> Vec<CpuSet> {
         let mut cores: BTreeMap<CpuId, CpuSet> = BTreeMap::new();
         for (cpu, leader) in self.core.iter().filter(|(cpu, _)| wanted(cpu)) {
@@ -152,7 +152,7 @@ impl Places {
         cores.into_values().collect()
     }
 
-    /// The cores that the record has, as far as the kernel does not contradict it.
+    /// The cores from the record, unless they contradict the kernel.
     fn recall_cores(&mut self, offline: &CpuSet, kept: &Kept) {
         for core in kept.cores.iter().filter(|core| !core.cpus.is_disjoint(offline)) {
             let leaders: BTreeSet<Option<CpuId>> =
@@ -178,7 +178,7 @@ impl Places {
         }
         let mut numbers = of_node.values().flatten().copied().collect::<BTreeSet<_>>();
         numbers.extend(offline.iter().filter_map(|cpu| kept.chip(cpu)));
-        // Each node is a chip: so is one of which no CPU is on-line.
+        // If each node is a chip, a node without on-line CPUs is one, too.
         let is_chip_each = of_node.values().all(|chips| chips.len() == 1) && numbers.len() == of_node.len();
         for cpu in offline.iter() {
             let leader = self.core[&cpu];
@@ -201,7 +201,7 @@ impl Places {
     }
 }
 
-/// The cores of CPUs that are off-line because cores run fewer strands than they have.
+/// The cores of CPUs that are off-line because SMT is limited.
 fn limited(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
     let leaders: Vec<CpuId> = cores.iter().filter_map(CpuSet::lowest).collect();
     let highest = cores.iter().filter_map(CpuSet::highest).max();
@@ -209,7 +209,7 @@ fn limited(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
         return BTreeMap::new();
     }
     if offline.lowest() > highest {
-        // First all first strands, then all second ones.
+        // Numbering order: all first strands, then all second strands.
         let is_even = offline.len().is_multiple_of(leaders.len());
         return offline
             .iter()
@@ -218,7 +218,7 @@ fn limited(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
             .map(|(c, l)| (c, *l))
             .collect();
     }
-    // The strands of a core are neighbours, and none of two off-line ones of a core without any other is known.
+    // Numbering order: the strands of a core are adjacent. A core with only off-line CPUs is unknown.
     let mut found = BTreeMap::new();
     let mut claimed: BTreeMap<CpuId, usize> = BTreeMap::new();
     for cpu in offline.iter() {
@@ -233,14 +233,14 @@ fn limited(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
     found
 }
 
-/// The cores of off-line CPUs by the pattern that the numbers of all on-line ones have.
+/// The cores of off-line CPUs, from the numbering pattern of the on-line ones.
 fn by_pattern(cores: &[CpuSet], offline: &CpuSet) -> BTreeMap<CpuId, CpuId> {
     let Some(full) = cores.iter().max_by_key(|core| core.len()).filter(|core| core.len() > 1) else {
         return BTreeMap::new();
     };
     let numbers: Vec<u32> = full.iter().map(|cpu| cpu.0).collect();
     let (strands, stride) = (u32::try_from(numbers.len()).unwrap_or(u32::MAX), numbers[1] - numbers[0]);
-    // The lowest CPU of each core, by the lowest CPU of the node for cores with a stride.
+    // The lowest CPU, from which cores with a stride are counted.
     let first = cores.iter().filter_map(CpuSet::lowest).chain(offline.lowest()).min().map_or(0, |cpu| cpu.0);
     let core = |cpu: CpuId| -> CpuSet {
         let at = cpu.0.saturating_sub(first);
@@ -270,7 +270,7 @@ mod tests {
         lists.iter().map(|list| list.parse().unwrap()).collect()
     }
 
-    /// `CPU:core` of each off-line CPU of which the core is found.
+    /// `CPU:core` of each off-line CPU whose core was found.
     fn told(found: &BTreeMap<CpuId, CpuId>) -> String {
         found.iter().map(|(cpu, leader)| format!("{cpu}:{leader}")).collect::<Vec<_>>().join(" ")
     }

@@ -1,5 +1,4 @@
-//! The primitives: one file, one directory, one label, one task, one mask. What they do is done by an
-//! [`Fs`].
+//! Primitive operations on one file, directory, label, task or mask. An [`Fs`] performs them.
 
 use crate::cpu_tree::CpuTree;
 use crate::fs::Fs;
@@ -16,62 +15,62 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the kernel means by "no space left" of a list or a place.
+/// The message for `ENOSPC` of a list or a cgroup.
 pub(crate) const NO_ROOM: &str = "the kernel has no room for it (no space left)";
 
-/// What the kernel says when something is in use. It does not say by whom.
+/// The message for `EBUSY`. The kernel does not report the cause.
 pub(crate) const BUSY: &str = "the kernel says that it is in use";
 
-/// A machine's files, and the way to change them.
+/// A machine's files and the operations on them.
 #[derive(Debug)]
 pub struct Os {
-    /// What acts when files are changed.
+    /// The implementation of changes.
     pub(crate) fs: &'static dyn Fs,
-    /// Where the files are.
+    /// The location of the files.
     pub root: Root,
     /// The cpuset hierarchy.
     pub hierarchy: Hierarchy,
     /// Kernel version, major and minor.
     pub kernel: (u32, u32),
-    /// systemd owns the tree.
+    /// Whether systemd owns the tree.
     pub systemd: bool,
-    /// The hierarchy of the CPU controller, or why there is none.
+    /// The hierarchy of the CPU controller, or why it is missing.
     pub(crate) cpu: Result<CpuTree, Absent>,
     pub(crate) possible: CpuSet,
     pub(crate) width: u32,
-    /// The process of a thread, by its number and its start.
+    /// The process of a thread, by thread id and start time.
     pub(crate) processes: RefCell<BTreeMap<(u32, u64), u32>>,
-    /// Records that are read once.
+    /// Records that are read only once.
     pub(crate) seen_records: SharedRecords,
-    /// The last text of the configuration of pools, and what it says.
+    /// The last text of the pool configuration, and its parsed contents.
     pub(crate) parsed_pools: RefCell<Option<(String, Option<PoolsState>)>>,
-    /// Why a record could not be read.
+    /// The error of a record that could not be read.
     pub(crate) unread: RefCell<Option<String>>,
 }
 
 impl Os {
-    /// The CPUs that the kernel could have: the same from boot to boot.
+    /// The possible CPUs of the kernel. They are the same after each boot.
     #[must_use]
     pub fn possible(&self) -> &CpuSet {
         &self.possible
     }
 
-    /// How many CPUs the kernel could have: the width of its masks.
+    /// The number of possible CPUs: the width of the kernel's masks.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Whether we may make and change cgroups in the hierarchy. Those who may not can still read them. On a
-    /// captured root the permission bits say it: a directory that cannot be written stands for a read-only mount.
+    /// Whether we may create and change cgroups in the hierarchy. Reading needs no rights. On a captured root the permission bits
+    /// decide: a directory that cannot be written represents a read-only mount.
     ///
     /// # Errors
-    /// [`KnobError::NotPermitted`], [`KnobError::ReadOnly`]; [`KnobError::Gone`] where there is no hierarchy.
+    /// [`KnobError::NotPermitted`], [`KnobError::ReadOnly`]; [`KnobError::Gone`] without a hierarchy.
     pub fn may_write_groups(&self) -> Result<(), KnobError> {
         self.fs.may_write_groups(self.hierarchy.mount().ok_or(KnobError::Gone)?)
     }
 
-    /// Whether we may steer interrupts and take CPUs off-line.
+    /// Whether we may change interrupt affinity and online states of CPUs.
     #[must_use]
     pub fn may_administrate(&self) -> bool {
         !self.root.is_live() || rustix::process::geteuid().is_root()
@@ -80,42 +79,42 @@ impl Os {
     /// A cgroup's directory.
     ///
     /// # Errors
-    /// [`KnobError::Refused`] when there is no hierarchy.
+    /// [`KnobError::Refused`] without a hierarchy.
     pub fn group(&self, path: &str) -> Result<PathBuf, KnobError> {
         self.hierarchy.dir(path).ok_or_else(|| KnobError::Refused("there is no cpuset hierarchy".into()))
     }
 
-    /// Where a control file is.
+    /// The path of a control file.
     ///
     /// # Errors
-    /// [`KnobError::Refused`] when there is no cpuset hierarchy.
+    /// [`KnobError::Refused`] without a cpuset hierarchy.
     pub(crate) fn control_path(&self, file: &ControlFile) -> Result<PathBuf, KnobError> {
         if let ControlFile::Cpuset(group, file) = file {
             return Ok(self.group(group)?.join(file.name()));
         }
         let (tree, path) = file.text();
-        // What follows a mark names a line of the file.
+        // The part after `#` selects a line of the file.
         let path = path.split('#').next().unwrap_or_default();
         Ok(if tree == "proc" { &self.root.proc } else { &self.root.sys }.join(path))
     }
 
-    /// Writes a file in one call, as control files want it.
+    /// Writes a file in a single call, as control files require.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense.
+    /// The kernel's error as [`KnobError`].
     pub fn write(&self, path: &Path, text: &str) -> Result<(), KnobError> {
         self.fs.write(self, path, text)
     }
 
-    /// The directory of a group of resctrl.
+    /// The directory of a resctrl group.
     pub(crate) fn cache_group(&self, name: &str) -> PathBuf {
         self.root.sys.join(RESCTRL).join(name)
     }
 
-    /// Makes a group of resctrl, or removes it.
+    /// Creates or removes a resctrl group.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense.
+    /// The kernel's error as [`KnobError`].
     pub(crate) fn set_cache_group(&self, name: &str, is_wanted: bool) -> Result<(), KnobError> {
         let dir = self.cache_group(name);
         match if is_wanted {
@@ -129,18 +128,18 @@ impl Os {
         }
     }
 
-    /// Makes a cgroup directory.
+    /// Creates a cgroup directory.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense.
+    /// The kernel's error as [`KnobError`].
     pub fn make_group(&self, path: &str) -> Result<(), KnobError> {
         self.fs.make_group(self, path, &self.group(path)?)
     }
 
-    /// Removes a cgroup directory that has no tasks and no children.
+    /// Removes a cgroup directory without tasks and children.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense.
+    /// The kernel's error as [`KnobError`].
     pub fn remove_group(&self, path: &str) -> Result<(), KnobError> {
         self.fs.remove_group(self, &self.group(path)?)
     }
@@ -156,7 +155,7 @@ impl Os {
     /// Sets or removes a label of a cgroup.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense.
+    /// The kernel's error as [`KnobError`].
     pub fn set_label(&self, path: &str, key: &str, value: Option<&str>) -> Result<(), KnobError> {
         self.fs.set_label(self, &self.group(path)?, key, value).map_err(knob_error)
     }
@@ -164,64 +163,64 @@ impl Os {
     /// Moves a process, or one thread of it, into a cgroup.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
+    /// The kernel's error as [`KnobError`]; [`KnobError::Gone`] when the task has ended or its id was reused.
     pub fn attach(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
         self.still(task)?;
         self.fs.attach(self, task, path)
     }
 
-    /// The file that takes single threads.
+    /// The name of the control file for single threads.
     #[must_use]
     pub fn threads_file(&self) -> &'static str {
         if self.hierarchy.is_v1() { "tasks" } else { "cgroup.threads" }
     }
 
-    /// A thread's affinity mask as the kernel answers: already narrowed to its cpuset.
+    /// A thread's affinity mask as the kernel returns it: restricted to its cpuset.
     ///
     /// # Errors
-    /// [`KnobError::Gone`] when the task is not the one that was meant.
+    /// [`KnobError::Gone`] when the task has ended or its id was reused.
     pub fn mask(&self, task: TaskId) -> Result<CpuSet, KnobError> {
         self.still(task)?;
         self.fs.affinity(self, task)
     }
 
-    /// The same with CPUs that are off-line, which the kernel's answer leaves out. These are the `offline` ones.
+    /// A thread's affinity mask including the `offline` CPUs, which the kernel's answer omits.
     ///
     /// # Errors
-    /// [`KnobError::Gone`] when the task is not the one that was meant.
+    /// [`KnobError::Gone`] when the task has ended or its id was reused.
     pub(crate) fn whole_mask(&self, task: TaskId, offline: &CpuSet) -> Result<CpuSet, KnobError> {
         let mask = self.mask(task)?;
         if offline.is_empty() { Ok(mask) } else { self.fs.whole_affinity(self, task) }
     }
 
-    /// Sets a thread's affinity mask; `None` allows everything.
+    /// Sets a thread's affinity mask; `None` allows all CPUs.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense.
+    /// The kernel's error as [`KnobError`].
     pub fn set_mask(&self, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobError> {
         self.still(task)?;
         self.fs.set_affinity(self, task, mask)
     }
 
-    /// Every node with its CPUs and its memory.
+    /// All nodes with their CPUs and memory.
     pub(crate) fn nodes(&self, present: &CpuSet) -> Vec<Lgroup> {
         numa::read_nodes(&self.root, present, || self.kept_places())
     }
 
-    /// The places of CPUs that were on-line before.
+    /// The recorded topology of CPUs that were on-line before.
     pub(crate) fn kept_places(&self) -> Kept {
         self.shared_record(RECORD).map(|text| Kept::parse(&text)).unwrap_or_default()
     }
 
-    /// Every node that has memory.
+    /// All nodes with memory.
     pub(crate) fn memory_nodes(&self) -> NodeSet {
         let present = self.cpu_list("present").unwrap_or_default();
         let nodes = numa::memory_nodes(&self.nodes(&present));
         nodes.into_iter().map(|(node, _)| node).collect()
     }
 
-    /// What a list of memory nodes limits on version 2: one of all nodes limits nothing, and is what is left where a kernel before 7.0 keeps a
-    /// list because there are processes.
+    /// The effective limit of a list of memory nodes. On version 2 a list of all nodes limits nothing. It remains where a kernel
+    /// before 7.0 cannot clear a list because of processes.
     pub(crate) fn limit_of_nodes(&self, list: Option<Value>) -> Option<Value> {
         let limits = |list: &Value| {
             self.hierarchy.is_v1()
@@ -230,10 +229,10 @@ impl Os {
         list.filter(limits)
     }
 
-    /// Moves the memory of a process to some nodes.
+    /// Moves the memory of a process to the nodes `to`.
     ///
     /// # Errors
-    /// [`KnobError`] in the kernel's sense; [`KnobError::Gone`] when the task is not the one that was meant.
+    /// The kernel's error as [`KnobError`]; [`KnobError::Gone`] when the task has ended or its id was reused.
     pub fn move_pages(&self, task: TaskId, to: &NodeSet) -> Result<(), KnobError> {
         self.still(task)?;
         self.fs.move_pages(self, task, to)
@@ -247,23 +246,24 @@ impl Os {
         self.fs.effective(self, path)
     }
 
-    /// The CPUs that are on-line.
+    /// The on-line CPUs.
     ///
     /// # Errors
-    /// [`KnobError`] when that cannot be read.
+    /// [`KnobError`] when they cannot be read.
     pub fn online(&self) -> Result<CpuSet, KnobError> {
         self.cpu_list("online")
     }
 
-    /// The CPUs that are off-line.
+    /// The off-line CPUs.
     ///
     /// # Errors
-    /// [`KnobError`] when that cannot be read.
+    /// [`KnobError`] when they cannot be read.
     pub(crate) fn offline(&self) -> Result<CpuSet, KnobError> {
         Ok(&self.cpu_list("present")? - &self.online()?)
     }
 
-    /// A list below `/sys/devices/system/cpu`. Where the file is missing, as in some captured trees, it follows from the directories of CPUs.
+    /// A list below `/sys/devices/system/cpu`. Without the file, as in some captured trees, it is derived from the CPU
+    /// directories.
     ///
     /// # Errors
     /// [`KnobError`] when it cannot be read.
@@ -282,7 +282,7 @@ impl Os {
         text.parse().map_err(|e| KnobError::Refused(format!("{name}: {e}")))
     }
 
-    /// Whether a task is the one that was meant.
+    /// Checks that a task still exists and its id was not reused.
     pub(crate) fn still(&self, task: TaskId) -> Result<(), KnobError> {
         match self.stat(task.pid, task.tid).map_err(knob_error)? {
             Some(stat) if stat.start == task.start && !stat.dead => Ok(()),
@@ -291,7 +291,7 @@ impl Os {
     }
 }
 
-/// What an error of a system call means for a knob.
+/// Converts an error of a system call.
 #[must_use]
 pub fn knob_error(error: io::Error) -> KnobError {
     match error.raw_os_error() {

@@ -1,8 +1,8 @@
-//! The cgroup of each thread of a process that is moved as a whole (cgroup version 2).
+//! The cgroups of single threads, when a process is moved as a whole (cgroup version 2).
 //!
-//! Threads of one process can be in different threaded cgroups. A set takes the whole process, and when that returns to the cgroup of its
-//! first thread, the kernel puts all threads there. So the place of each other thread is noted as a baseline before the move, and the
-//! thread is moved there again, and its place forgotten, after the process came back.
+//! Threads of one process can be in different threaded cgroups. A set takes the whole process. When the process returns to the
+//! cgroup of its first thread, the kernel moves all threads there. Therefore the cgroup of each other thread is stored as a
+//! baseline before the move. After the process returns, these threads are moved back and the baselines are removed.
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::{LinuxMachine, names};
@@ -10,7 +10,8 @@ use millpond_machine::{Knob, Step, Value};
 use std::collections::BTreeMap;
 
 impl LinuxMachine {
-    /// The steps, with notes of the places of threads before processes leave them, and moves of threads after processes return.
+    /// Adds steps that store the cgroups of threads before their processes move, and steps that move threads after their
+    /// processes return.
     pub(crate) fn noting_places(
         &self,
         baselines: &BTreeMap<Knob, Option<Value>>,
@@ -56,7 +57,7 @@ impl LinuxMachine {
         all
     }
 
-    /// The threads of a process that are in another cgroup than the process.
+    /// The threads of a process that are not in the cgroup of the process.
     fn threads_elsewhere(&self, process: TaskId, group: &Option<Value>) -> Vec<(TaskId, Value)> {
         let tids = self.os.tids(process.pid).unwrap_or_default();
         let found = tids.into_iter().filter(|tid| *tid != process.pid).filter_map(|tid| {

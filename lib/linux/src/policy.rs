@@ -1,8 +1,8 @@
-//! How the kernel schedules a thread: its policy with the one number that goes with it.
+//! Scheduling policies of threads, each with its parameter.
 //!
 //! | value | the kernel's policy |
 //! |---|---|
-//! | `other -3` | SCHED_OTHER, with how nice it is |
+//! | `other -3` | SCHED_OTHER, with the nice value |
 //! | `batch 0`, `idle 0`, `ext 0` | SCHED_BATCH, SCHED_IDLE, SCHED_EXT, likewise |
 //! | `fifo 50`, `rr 11` | SCHED_FIFO, SCHED_RR, with the priority, 1 to 99 |
 //! | `deadline 0` | SCHED_DEADLINE, which is never set here |
@@ -29,27 +29,27 @@ const POLICIES: [(u32, &str); 7] = [
     (EXT, "ext"),
 ];
 
-/// A policy.
+/// A scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// By weight: SCHED_OTHER, with how nice it is, -20 to 19.
+    /// SCHED_OTHER: weighted, with the nice value, -20 to 19.
     Other(i8),
-    /// By priority, 1 to 99, without slices.
+    /// SCHED_FIFO: priority, 1 to 99, without slices.
     Fifo(u8),
-    /// By priority, 1 to 99, with slices.
+    /// SCHED_RR: priority, 1 to 99, with slices.
     Rr(u8),
-    /// As SCHED_OTHER, in longer runs.
+    /// SCHED_BATCH: as SCHED_OTHER, with longer runs.
     Batch(i8),
-    /// When nobody else wants to run.
+    /// SCHED_IDLE: only on otherwise idle CPUs.
     Idle(i8),
-    /// Before all others, in promised shares.
+    /// SCHED_DEADLINE: reserved bandwidth, before all others.
     Deadline,
-    /// By a scheduler that was loaded.
+    /// SCHED_EXT: by a loaded BPF scheduler.
     Ext(i8),
 }
 
 impl Policy {
-    /// From the numbers of the kernel. `None` for a policy that we do not know.
+    /// Converts the kernel's numbers. `None` for an unknown policy.
     #[must_use]
     pub fn of(policy: u64, nice: i64, priority: u64) -> Option<Policy> {
         let nice = i8::try_from(nice.clamp(-20, 19)).ok()?;
@@ -66,7 +66,7 @@ impl Policy {
         })
     }
 
-    /// The numbers of the kernel: policy, how nice, priority.
+    /// The kernel's numbers: policy, nice value, priority.
     #[must_use]
     pub fn numbers(self) -> (u32, i8, u8) {
         match self {
@@ -105,7 +105,7 @@ impl FromStr for Policy {
     }
 }
 
-/// What the kernel knows of a thread's scheduling: the first version of its structure, which every kernel has.
+/// The first version of the kernel's `sched_attr`, which every kernel supports.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 struct Attributes {
@@ -121,21 +121,20 @@ struct Attributes {
 
 const SIZE: u32 = 48;
 
-/// Sets the policy of a thread, and leaves what else the kernel knows of its scheduling (its slice, whether children
-/// inherit) as it is.
+/// Sets the policy of a thread. Keeps its other scheduling attributes (slice, whether children inherit).
 ///
 /// # Errors
 /// As `sched_setattr`.
 pub(crate) fn set(tid: u32, policy: Policy) -> io::Result<()> {
     let tid = i32::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     let mut attributes = Attributes { size: SIZE, ..Attributes::default() };
-    // SAFETY: the kernel writes at most `SIZE` bytes into `attributes`, which is that long and lives on.
+    // SAFETY: the kernel writes at most `SIZE` bytes into `attributes`, which is that long and outlives the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attributes, SIZE, 0) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
     let (number, nice, priority) = policy.numbers();
-    // The kernel fills in the size of the structure that it knows, and refuses promises with other policies.
+    // The kernel fills in the size that it knows, and refuses deadline parameters with other policies.
     attributes.size = SIZE;
     (attributes.deadline, attributes.period) = (0, 0);
     let by_weight = matches!(number, OTHER | BATCH);

@@ -1,8 +1,8 @@
 //! The Pools facet.
 //!
-//! What a set has stands in the label of its cgroup, as without pools; which pool a process is in says the leaf that it is in. The rest of the
-//! configuration (names, properties, bounds, which pool has which set) is a record of ours, which changes with the same journalled operation as
-//! the cgroups. A process that is in no pool stays where it was born.
+//! The members of a set are in the label of its cgroup, as without pools. The leaf of a process determines its pool. The rest of
+//! the configuration (names, properties, bounds, the set of each pool) is a record of ours. It changes in the same journalled
+//! operation as the cgroups. A process in no pool stays in its original cgroup.
 
 use crate::LinuxMachine;
 use crate::knob::LinuxKnob;
@@ -21,12 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 impl LinuxMachine {
-    /// The configuration as it was last committed, or as it was read by the shared reading.
+    /// The last committed configuration, or the one from the shared reading.
     pub(crate) fn recorded(&self) -> Result<Option<PoolsState>, Refusal> {
         self.shared_reads.of_view(|view| view.recorded.clone()).map_or_else(|| recorded_pools(&self.os), Ok)
     }
 
-    /// Whether sets may be changed by themselves.
+    /// Whether sets may be changed without pools.
     pub(crate) fn sets_are_free(&self) -> Result<(), Refusal> {
         match self.recorded()? {
             Some(_) => Err(Refusal::operation(Reason::PoolsEnabled)),
@@ -34,8 +34,8 @@ impl LinuxMachine {
         }
     }
 
-    /// The step that drops a record of the configuration that cannot be understood, as a disk that filled up or another program may leave one.
-    /// Its sets stay, as sets without pools.
+    /// The step that removes an invalid record of the configuration, which a full disk or another program may leave. Its sets
+    /// stay, as sets without pools.
     pub(crate) fn damaged_record(&self) -> Option<Step> {
         let is = self.os.shared_record(POOLS)?;
         let is_damaged = self.os.parsed_pools(&is).is_none();
@@ -45,7 +45,7 @@ impl LinuxMachine {
     /// The step that replaces the record.
     pub(crate) fn record_step(&self, to: Option<&PoolsState>) -> Option<Step> {
         let before = self.os.record(POOLS);
-        // Every key is a string or a number, so that serialising cannot fail.
+        // Every key is a string or a number, so serialising cannot fail.
         let after = to.map(|state| serde_json::to_string(&Record::from(state)).unwrap_or_default());
         (before != after).then(|| Step::new(LinuxKnob::Record(POOLS.to_owned()).knob(), before, after))
     }
@@ -59,7 +59,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The sets that a configuration wants, and the CPUs that change theirs.
+    /// The sets of a configuration, and the CPUs that move to another set.
     fn wanted_sets(
         &self,
         to: Option<&PoolsState>,
@@ -82,7 +82,7 @@ impl LinuxMachine {
             let Some(id) = pset.id.filter(|id| !id.is_default()) else { continue };
             let old = live.get(&id);
             let cpus = pset.cpu_set();
-            // Who was there first stays first.
+            // Keep the order of the old members.
             let mut members: Vec<CpuId> = old.iter().flat_map(|s| &s.members).copied().collect();
             members.retain(|cpu| cpus.contains(*cpu));
             let had: CpuSet = members.iter().copied().collect();
@@ -116,7 +116,7 @@ impl LinuxMachine {
         Ok((sets, moving))
     }
 
-    /// What must hold at the end: where something is there is a CPU.
+    /// Checks the result: every set with tasks has a CPU.
     fn check_not_empty(view: &View, wanted: &Wanted, online: &CpuSet) -> Result<(), Refusal> {
         let taken = wanted.sets.values().fold(view.reserved(), |all, s| &all | &s.cpus());
         if (online - &taken).is_empty() {
@@ -275,7 +275,7 @@ impl LinuxMachine {
         self.with_plan(&view, Vec::new(), &Wanted::of(&view, sets, moves))
     }
 
-    /// A zone stays where it stands, and its pool's set is steered to it.
+    /// The cgroup of a zone does not move; it is narrowed to the CPUs of its pool's set.
     pub(crate) fn join_zone(
         &self,
         path: &str,
@@ -284,11 +284,11 @@ impl LinuxMachine {
         mut state: PoolsState,
     ) -> Result<Vec<Step>, Refusal> {
         if names::owner(path).is_some() {
-            // Where it stood before it was started in a set, it stands no more.
+            // Its former cgroup, before it was started in a set, is obsolete.
             let unit = names::unit(path);
             state.zones.retain(|zone, _| names::unit(zone) != unit);
         }
-        // What stands in a set of ours is nobody's neighbour.
+        // Cgroups inside our sets have no foreign siblings.
         let further: Vec<String> =
             names::owner(path).is_none().then(|| path.to_owned()).into_iter().collect();
         let journal = self.journal.as_ref();
@@ -311,7 +311,7 @@ impl LinuxMachine {
     }
 }
 
-/// The CPUs whose state in the configuration is not theirs, with that state. Those that stop are last.
+/// The CPUs whose state differs from the configuration, with the configured state. CPUs that stop are last.
 fn wanted_states(to: Option<&PoolsState>, states: &BTreeMap<CpuId, State>) -> Vec<(CpuId, State)> {
     let cpus = to.iter().flat_map(|s| s.conf.cpus());
     let wanted = cpus.filter_map(|cpu| Some((cpu.id, cpu.state()?)));

@@ -1,4 +1,4 @@
-//! What starts later in a pool: units by a drop-in, containers by an option of the program that runs them.
+//! Persistent pool membership: units by a drop-in, containers by an option of their engine.
 
 use crate::LinuxMachine;
 use crate::knob::LinuxKnob;
@@ -91,7 +91,7 @@ impl LinuxMachine {
         Ok(change)
     }
 
-    /// What makes a container start in a pool. Each container engine has its own option for it.
+    /// The options that make a container start in a pool, one per container engine.
     pub(crate) fn options_of(&self, to: PoolId) -> Result<Vec<StartOption>, Refusal> {
         let (_, set) = self.pools_and_set(to)?;
         if set.is_default() {
@@ -102,7 +102,7 @@ impl LinuxMachine {
         let group = if self.os.systemd { names::set_slice(set) } else { names::set_group(set) };
         let slice = group.trim_start_matches('/');
         let fixed = (true, format!("--cpuset-cpus={cpus}"));
-        // Version 1 hands a set's later CPUs to nobody below it.
+        // On version 1, CPUs that a set gains later are not passed on to its children.
         let (docker, cgroupfs, cri) = match (self.os.systemd, view.v1) {
             (true, _) => ((false, format!("--cgroup-parent={slice}")), fixed.clone(), Some(slice.to_owned())),
             (false, false) => {
@@ -133,7 +133,7 @@ impl LinuxMachine {
         Ok(all)
     }
 
-    /// A unit that was started in a set stands there until it is started again.
+    /// A unit that was started in a set stays there until it is restarted.
     pub(crate) fn may_be_steered(&self, zone: &str, path: &str) -> Result<(), Refusal> {
         let Some(set) = names::owner(path) else { return Ok(()) };
         let why = format!("it was started in set {set}, and stays there until it is started again");
@@ -141,7 +141,7 @@ impl LinuxMachine {
             .hint("say with --persist where it should start, and restart it"))
     }
 
-    /// Units of others that were started in a slice of ours.
+    /// Foreign units that were started in one of our slices.
     pub(crate) fn units_in(&self, slice: &str) -> Result<Vec<String>, KnobError> {
         let dir = self.os.group(slice)?;
         let names = self.os.root.dirs(&dir).map_err(knob_error)?;

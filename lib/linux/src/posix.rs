@@ -1,12 +1,12 @@
-//! What the C library answers for the real-time options of POSIX.
+//! The C library's answers about POSIX real-time options.
 
 use libc::c_int;
 use millpond_model::{PosixAnswer, PosixOption};
 
-/// The answer of `sysconf`.
+/// The result of `sysconf`.
 #[must_use]
 pub fn posix_answer(option: PosixOption) -> PosixAnswer {
-    // SAFETY: it only asks.
+    // SAFETY: only returns a number.
     PosixAnswer::of(unsafe { libc::sysconf(number(option)) })
 }
 

@@ -1,4 +1,4 @@
-//! The few things that we read about processes and threads.
+//! The data that we read about processes and threads.
 
 use crate::knob::TaskId;
 use crate::{Os, affinity, is_gone};
@@ -12,49 +12,49 @@ const PF_EXITING: u64 = 0x0000_0004;
 const PF_KTHREAD: u64 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
 
-/// What `/proc/PID/stat` says of a thread.
+/// The data of a thread from `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// Its short name.
+    /// Short name.
     pub comm: String,
-    /// A thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// The kernel refuses to change where it runs.
+    /// Whether the kernel refuses to change its affinity.
     pub pinned: bool,
     /// Start time in clock ticks since boot.
     pub start: u64,
     /// Scheduling policy.
     pub policy: u64,
-    /// How nice it is, -20 to 19.
+    /// Nice value, -20 to 19.
     pub nice: i64,
-    /// Its priority under SCHED_FIFO and SCHED_RR, 1 to 99; else 0.
+    /// Priority under SCHED_FIFO and SCHED_RR, 1 to 99; else 0.
     pub priority: u64,
-    /// Its parent.
+    /// Parent process id.
     pub ppid: Option<u32>,
-    /// Its process group.
+    /// Process group id.
     pub pgid: Option<u32>,
-    /// Its session.
+    /// Session id.
     pub sid: Option<u32>,
-    /// A zombie: it runs no more.
+    /// Whether it is a zombie.
     pub dead: bool,
-    /// On its way out: it runs no code of its program any more, and cannot be moved.
+    /// Whether it is exiting: it runs no user code any more, and cannot be moved.
     pub exiting: bool,
 }
 
-/// The field of a `stat` file that says what a thread does.
+/// Number of the `stat` field with the state.
 pub(crate) const STATE: usize = 3;
-/// The one that names the parent.
+/// Number of the field with the parent.
 pub(crate) const PARENT: usize = 4;
-/// The one with the CPU that it was on last.
+/// Number of the field with the last CPU.
 pub(crate) const PROCESSOR: usize = 39;
 
-/// A field of a `stat` file by its number, which the manual counts from 1; the second is the name, which may hold anything, so that only
-/// those behind it can be had.
+/// A field of a `stat` file by its number in proc_pid_stat(5), from 3. Field 2 is the name, which may contain anything, so the
+/// fields are counted from its end.
 pub(crate) fn stat_field(text: &str, number: usize) -> Option<&str> {
     text.rsplit_once(')')?.1.split_ascii_whitespace().nth(number.checked_sub(STATE)?)
 }
 
-/// The name of a `stat` file as it stands there.
+/// The name in a `stat` file, unescaped.
 pub(crate) fn raw_comm(text: &str) -> Option<&str> {
     Some(text.rsplit_once(')')?.0.split_once('(')?.1)
 }
@@ -70,7 +70,7 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
     let id = |n: usize| number(n).and_then(|id| u32::try_from(id).ok());
     let flags = number(6)?;
     let kernel = flags & PF_KTHREAD != 0;
-    // The one that makes the others has no parent, and no flag that says it: the kernel keeps it in the root.
+    // The thread that creates the others (kthreadd) has no parent and no flag for this. The kernel keeps it in the root.
     let maker = kernel && number(1) == Some(0);
     Some(Stat {
         comm,
@@ -88,7 +88,7 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// So many threads are remembered with their processes; then it begins anew.
+/// The largest number of cached threads; then the cache is cleared.
 const PROCESSES_MAX: usize = 4096;
 
 impl Os {
@@ -100,8 +100,8 @@ impl Os {
         }
     }
 
-    /// Where the `stat` of a process, or of one of its threads, is read. For `/proc/PID/stat` the kernel adds up all threads of the process, so that
-    /// reading it for each thread costs the square of their number; nothing that is added up is wanted here.
+    /// The `stat` file of a process or thread. For `/proc/PID/stat` the kernel sums up all threads of the process, so reading it
+    /// for each thread has quadratic cost. No sums are needed here.
     fn stat_file(&self, pid: u32, tid: Option<u32>) -> PathBuf {
         let tid = if self.root.is_live() { tid.or(Some(pid)) } else { tid };
         self.task_dir(pid, tid).join("stat")
@@ -110,13 +110,13 @@ impl Os {
     /// The `stat` of a process, or of one of its threads. `None` when it does not exist.
     ///
     /// # Errors
-    /// Whatever else keeps it from being read.
+    /// Other errors of reading it.
     pub fn stat(&self, pid: u32, tid: Option<u32>) -> io::Result<Option<Stat>> {
         let text = self.root.read_value(&self.stat_file(pid, tid))?;
         Ok(text.and_then(|text| parse_stat(&text)))
     }
 
-    /// Every process number, ascending.
+    /// All process ids, ascending.
     ///
     /// # Errors
     /// When procfs cannot be read.
@@ -138,7 +138,7 @@ impl Os {
         Ok(tids)
     }
 
-    /// Every thread that the cpuset hierarchy lists, by cgroup. Those that end while this is read may be among them.
+    /// The threads in each cgroup of the cpuset hierarchy. May include threads that end during the call.
     ///
     /// # Errors
     /// When the hierarchy cannot be read.
@@ -157,11 +157,12 @@ impl Os {
         Ok(found)
     }
 
-    /// Whether a thread of a program may have a mask of one CPU only, or of one of `lists`: `false` where the kernel says at once that it has not.
+    /// Whether a thread may have an affinity mask of a single CPU, or one of `lists`. `false` only if the kernel shows at once
+    /// that it has not.
     #[must_use]
     pub fn may_be_bound(&self, tid: u32, lists: &BTreeSet<CpuSet>) -> bool {
         let may = |mask: CpuSet| mask.len() == 1 || lists.contains(&mask);
-        // Threads of the kernel are the most of those with one CPU.
+        // Most threads with a single CPU are kernel threads.
         let is_bound = |tid| affinity::get(tid, self.width()).is_ok_and(may) && !affinity::has_no_memory(tid);
         !self.root.is_live() || is_bound(tid)
     }
@@ -176,7 +177,7 @@ impl Os {
             .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())))
     }
 
-    /// The process of a thread that began then, which is the same for as long as it lives.
+    /// The process of the thread with this start time. It never changes.
     pub(crate) fn process_of_started(&self, tid: u32, start: u64) -> Option<u32> {
         let known = self.processes.borrow().get(&(tid, start)).copied();
         if known.is_some() {
@@ -195,7 +196,7 @@ impl Os {
         processes.insert((tid, start), pid);
     }
 
-    /// The effective user and group of a process.
+    /// The effective user and group id of a process.
     #[must_use]
     pub fn owner_of(&self, pid: u32) -> (Option<u32>, Option<u32>) {
         let text =
@@ -207,7 +208,7 @@ impl Os {
         (effective("Uid:"), effective("Gid:"))
     }
 
-    /// Whether we may change where a process runs: it is ours, or we are the administrator.
+    /// Whether we may change the affinity of a process: it is ours, or we are root.
     #[must_use]
     pub fn may_control(&self, pid: u32) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -234,10 +235,10 @@ impl Os {
         Ok(self.hierarchy.find(&text))
     }
 
-    /// Names a process, or a thread of it, so that it cannot be mistaken for a later one.
+    /// Identifies a process, or one of its threads, by id and start time.
     ///
     /// # Errors
-    /// [`Refusal`] when it does not exist, or is a part of the kernel.
+    /// [`Refusal`] when it does not exist, or is a kernel thread.
     pub fn identify(&self, pid: Pid, tid: Option<u32>) -> Result<(TaskId, Stat), Refusal> {
         let gone = || {
             let reason = if tid.is_some() { Reason::NoSuchLwp } else { Reason::NoSuchProcess };
@@ -252,7 +253,7 @@ impl Os {
             }
         };
         if let Some(tid) = tid {
-            // It is listed below this process.
+            // It was found below this process.
             self.remember_process(tid, stat.start, pid.0);
         }
         Ok((TaskId { pid: pid.0, tid, start: stat.start }, stat))
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(os.stat_file(own, None), PathBuf::from(format!("/proc/{own}/task/{own}/stat")));
         let here = os.stat(own, None).unwrap().unwrap();
         let other = std::thread::spawn(move || {
-            // A thread is found by its number alone, as the lists of version 1 name it.
+            // A thread can be found by its id alone, as the task lists of version 1 contain it.
             let tid = u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
             let os = Os::new(Root::live(PathBuf::from("/nowhere")));
             (os.stat(tid, None).unwrap().unwrap(), os.stat(own, Some(tid)).unwrap().unwrap())

@@ -1,11 +1,11 @@
-//! Programs as children of this process. A child is forked, waits until it is bound, and only then becomes the program.
+//! Launches programs as children. A child is forked, waits until it is bound, and then calls exec.
 //!
 //! ```text
-//!   parent   fork ───────────── bind it (journalled) ── open the gate ──────── read the error, if any
-//!   child      └─ set itself up ── wait at the gate ─────────────┴── execvp ── write the error
+//!   parent   fork ──────────── bind it (journalled) ── open the gate ──────── read the error, if any
+//!   child      └─ set up ── wait at the gate ──────────────────┴── execvp ── write the error
 //! ```
 //!
-//! Between fork and exec the child allocates nothing and takes no lock, which another thread of its parent may have held.
+//! Between fork and exec the child allocates nothing and takes no lock, because another thread of the parent may have held it.
 
 use crate::messages::reason;
 use crate::procfs::stat_field;
@@ -26,30 +26,31 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::thread::JoinHandle;
 
-/// How the kernel weighs a session against others, and the least weight. Where sessions are weighed, a class says something within its session only.
+/// The autogroup file of a process, and the lowest weight. With autogroups, scheduling policies only have an effect within their
+/// session.
 const SESSION_WEIGHT: (&CStr, &[u8]) = (c"/proc/self/autogroup", b"19");
-/// A status that says by which signal a program ended begins here, as in shells.
+/// Base of the exit status of a program that was ended by a signal, as in shells.
 const BY_SIGNAL: i32 = 128;
-/// The fields of a `stat` file with the process group, and with the ticks of children that were waited for.
+/// The `stat` fields with the process group, and with the ticks of reaped children.
 const GROUP: usize = 5;
 const CHILDREN: [usize; 2] = [16, 17];
 
-/// What a child needs to know. All of it was allocated before the fork.
+/// Parameters of a child. All of them are allocated before the fork.
 struct Orders<'a> {
     mode: &'a LaunchMode,
-    /// Ends with a null pointer.
+    /// Terminated by a null pointer.
     argv: Vec<*const libc::c_char>,
-    /// Where standard input, output and messages go; -1 where they stay.
+    /// Descriptors for standard input, output and error; -1 to keep the parent's.
     stdio: [libc::c_int; 3],
-    /// What ends when the child may become the program, and our end of it.
+    /// The pipe on which the child waits: read end, and the parent's end.
     gate: [libc::c_int; 2],
-    /// Where the number of an error goes.
+    /// The descriptor to which an error number is written.
     errors: libc::c_int,
     parent: libc::pid_t,
     mask: Vec<u64>,
 }
 
-/// A program that was started.
+/// A started program.
 struct Started<'m> {
     os: &'m Os,
     child: Number,
@@ -90,18 +91,18 @@ impl LinuxMachine {
     }
 }
 
-/// Reads to the end, so that the program never waits for a reader.
+/// Reads everything, so that the program never blocks on its output.
 fn drained(from: OwnedFd) -> io::Result<JoinHandle<Vec<u8>>> {
     let read = move || {
         let mut bytes = Vec::new();
-        // What cannot be read is not there.
+        // A read error ends the output.
         let _ = File::from(from).read_to_end(&mut bytes);
         bytes
     };
     std::thread::Builder::new().name("reader".to_owned()).spawn(read)
 }
 
-/// Forks the child, which waits at its gate. Returns also its ends of pipes.
+/// Forks the child, which waits at the gate. Also returns our ends of its pipes.
 fn fork<'m>(
     os: &'m Os,
     launch: &Launch<'_>,
@@ -132,21 +133,21 @@ fn fork<'m>(
         stdio,
         gate: gate.map(AsRawFd::as_raw_fd),
         errors: errors.as_raw_fd(),
-        // SAFETY: asks for a number.
+        // SAFETY: only returns a number.
         parent: unsafe { libc::getpid() },
         mask: match &launch.mode {
             LaunchMode::Background(cpus) => cpus.to_words(),
             _ => Vec::new(),
         },
     };
-    // SAFETY: the child calls nothing but the system, works on memory that was there before, and ends without returning.
+    // SAFETY: the child only makes system calls, works on existing memory, and ends without returning.
     let forked = unsafe { libc::fork() };
     if forked == 0 {
         run(&orders);
     }
     let child = Number::from_raw(forked.max(0)).ok_or_else(|| refused(io::Error::last_os_error()))?;
     let (mode, pid) = (launch.mode.clone(), Pid(forked.unsigned_abs()));
-    // From here on dropping it ends the child.
+    // From here on, dropping it ends the child.
     let mut started =
         Started { os, child, pid, mode, notes: Vec::new(), output: None, messages: None, exit: None };
     let [output, messages] = read;
@@ -155,9 +156,10 @@ fn fork<'m>(
     Ok((started, ends))
 }
 
-/// What the child does. Never returns.
+/// The code of the child. Never returns.
 fn run(orders: &Orders<'_>) -> ! {
-    // SAFETY: system calls with plain numbers, and with memory that lives through them. The words and their list end as `execvp` wants it.
+    // SAFETY: system calls with plain numbers, and with memory that outlives them. The strings and their list are terminated as
+    // `execvp` requires.
     unsafe {
         if set_up(orders).is_ok() {
             libc::execvp(orders.argv[0], orders.argv.as_ptr());
@@ -168,13 +170,13 @@ fn run(orders: &Orders<'_>) -> ! {
     }
 }
 
-/// Makes the child what its mode wants, and waits at the gate. `Err` leaves the reason in `errno`.
+/// Sets up the child for its mode, and waits at the gate. `Err` leaves the reason in `errno`.
 ///
 /// # Safety
-/// Only in a child that has not become its program; the descriptors are open.
+/// Only in a child before exec, with open descriptors.
 unsafe fn set_up(orders: &Orders<'_>) -> Result<(), ()> {
-    // SAFETY: system calls with plain numbers and with memory of this function or of the orders. A set of signals is filled before it is used, and
-    // parameters of zeros are those of this class.
+    // SAFETY: system calls with plain numbers and with memory of this function or of `orders`. A signal set is filled before it
+    // is used, and zeroed parameters are valid for this class.
     unsafe {
         let done = |result: libc::c_int| if result < 0 { Err(()) } else { Ok(()) };
         libc::close(orders.gate[1]);
@@ -224,13 +226,13 @@ impl Started<'_> {
         !matches!(self.mode, LaunchMode::Foreground(_))
     }
 
-    /// Sends a signal to the program, or to its group where it leads one. Its number stays its own until its status is taken.
+    /// Sends a signal to the program, or to its process group if it leads one. Its process id is not reused until it is reaped.
     fn signal(&self, signal: Signal) {
         if self.exit.is_some() {
             return;
         }
         if matches!(self.mode, LaunchMode::Background(_)) {
-            // To end takes CPU time, too. Where sessions are not weighed there is no such file.
+            // Exiting needs CPU time, too. Without autogroups this file does not exist.
             let _ = std::fs::write(self.os.root.proc.join(format!("{}/autogroup", self.pid)), "0");
         }
         let _ = if self.leads_group() {
@@ -258,14 +260,14 @@ impl Started<'_> {
                 (Some(signal), _) => (BY_SIGNAL + signal, format!("signal {signal} ended it")),
                 (None, code) => (code.unwrap_or(0), format!("it ended with status {}", code.unwrap_or(0))),
             },
-            // Its status was taken by another waiter: then it has ended.
+            // Another wait reaped it, so it has ended.
             _ => (0, String::new()),
         };
         let failure = (code != 0).then(|| last.map_or(words, str::to_owned));
         ProgramExit { status: u8::try_from(code).unwrap_or(u8::MAX), output, failure }
     }
 
-    /// The CPU time of a process of our group, with that of its children that it waited for.
+    /// The CPU time of a process of our group and its reaped children.
     fn time_in_group(&self, pid: u32) -> Option<u64> {
         let text = self.os.root.read_value(&self.os.root.proc.join(format!("{pid}/stat"))).ok()??;
         let (group, children) = group_and_children(&text)?;
@@ -317,11 +319,11 @@ impl Drop for Started<'_> {
     }
 }
 
-/// The group of a process, and the CPU time of children that it waited for, in nanoseconds.
+/// The process group of a process, and the CPU time of its reaped children, in nanoseconds.
 fn group_and_children(stat: &str) -> Option<(u32, u64)> {
     let group = stat_field(stat, GROUP)?.parse().ok()?;
     let [user, system] = CHILDREN.map(|field| stat_field(stat, field)?.parse::<u64>().ok());
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.unsigned_abs().max(1);
     Some((group, user?.checked_add(system?)?.saturating_mul(1_000_000_000 / hertz)))
 }
@@ -352,14 +354,14 @@ mod tests {
         (state, LinuxMachine::open(root, Box::new(MemoryJournal::default())))
     }
 
-    /// The CPUs that this test may use, or the first of them.
+    /// The CPUs that this test may use.
     fn allowed() -> CpuSet {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
         list.trim().parse().unwrap()
     }
 
-    /// Starts a shell script and keeps what it prints on its messages.
+    /// Starts a shell script and keeps its standard error output.
     fn shell<'m>(machine: &'m LinuxMachine, script: &str, cpus: CpuSet) -> Box<dyn Program + 'm> {
         let words = ["sh", "-c", script].map(OsString::from);
         let launch = Launch { words: &words, mode: LaunchMode::Background(cpus) };
@@ -423,7 +425,7 @@ mod tests {
         let own = words.iter().rposition(|word| *word == "-").unwrap() + 1;
         assert_eq!(words[1], words[own], "it leads its group");
         assert_eq!(words[2], libc::SCHED_IDLE.to_string());
-        // Where the kernel weighs sessions at all.
+        // Only on kernels with autogroups.
         let rest = &words[own + 1..];
         assert!(rest.is_empty() || rest.join(" ").ends_with("nice 19"), "{rest:?}");
     }
@@ -431,7 +433,7 @@ mod tests {
     #[test]
     fn children_that_were_waited_for_count() {
         let stat = "7 (a) b) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 30 20 39 19 1 0 8";
-        // SAFETY: asks for a number.
+        // SAFETY: only returns a number.
         let hertz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.unsigned_abs();
         assert_eq!(group_and_children(stat), Some((42, 50 * (1_000_000_000 / hertz))));
         assert_eq!(group_and_children("7 (a) S 1"), None);

@@ -1,11 +1,11 @@
-//! Tracing threads by `ptrace`, as thin as it can be: events of traced threads, and resuming them.
+//! Thin wrappers for `ptrace`: events of traced threads, and resuming them.
 //!
-//! The kernel ties traced threads to the thread that traces them: everything here must be called from one thread.
+//! The kernel ties traced threads to the tracing thread, so all functions must be called from the same thread.
 
 use std::io;
 use std::time::Duration;
 
-/// Children of this thread alone, and threads of theirs.
+/// Only children of this thread, and their threads.
 const WHOSE: libc::c_int = libc::__WALL | libc::__WNOTHREAD;
 
 /// An event of a traced thread.
@@ -13,13 +13,13 @@ const WHOSE: libc::c_int = libc::__WALL | libc::__WNOTHREAD;
 pub(crate) enum TraceEvent {
     /// It has ended.
     Gone,
-    /// It stopped after it started another thread (`clone`), or another process (`fork`, `vfork`), which has this number.
+    /// It stopped after it started a thread (`clone`) or a process (`fork`, `vfork`) with this id.
     Started { child: u32, forked: bool },
-    /// It stopped after `exec`. It had this number before.
+    /// It stopped after `exec`. `former` is its previous id.
     Exec { former: u32 },
-    /// It stopped because it is new, or because we interrupted it.
+    /// It stopped because it is new, or because of an interrupt request.
     Stopped,
-    /// A signal stopped its process (group-stop), which should stay so.
+    /// A signal stopped its process (group-stop). It should stay stopped.
     GroupStop,
     /// It stopped before the delivery of this signal.
     Signalled(i32),
@@ -30,7 +30,7 @@ fn number(tid: u32) -> libc::pid_t {
 }
 
 fn call(request: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
-    // SAFETY: the requests made here take a number as their data and write to no memory of ours.
+    // SAFETY: these requests take a number as data and write to no memory of this process.
     let done = unsafe { libc::ptrace(request, number(tid), 0usize, data) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -42,7 +42,7 @@ pub(crate) fn options(forks: bool) -> usize {
     usize::try_from(always | forks).unwrap_or(0)
 }
 
-/// For a child before `exec`: its parent traces it, and it stops after `exec`, with the signal mask that was there `before`.
+/// For a child before `exec`: its parent traces it, and it stops after `exec`. Restores the signal mask `before`.
 pub(crate) fn trace_me(before: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: the set is valid; only this thread's mask changes.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
@@ -59,12 +59,12 @@ pub(crate) fn set_options(tid: u32, options: usize) -> io::Result<()> {
     call(libc::PTRACE_SETOPTIONS, tid, options)
 }
 
-/// Resumes a thread, with a signal or with none (0).
+/// Resumes a thread, with a signal or without (0).
 pub(crate) fn resume(tid: u32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_CONT, tid, usize::try_from(signal).unwrap_or(0))
 }
 
-/// Leaves a thread in its group-stop; its resumption is an event.
+/// Leaves a thread in its group-stop. Its resumption is reported as an event.
 pub(crate) fn listen(tid: u32) -> io::Result<()> {
     call(libc::PTRACE_LISTEN, tid, 0)
 }
@@ -74,29 +74,29 @@ pub(crate) fn interrupt(tid: u32) -> io::Result<()> {
     call(libc::PTRACE_INTERRUPT, tid, 0)
 }
 
-/// Ends the tracing of a stopped thread, which resumes with a signal or with none (0).
+/// Stops tracing a stopped thread, which resumes with a signal or without (0).
 pub(crate) fn detach(tid: u32, signal: i32) -> io::Result<()> {
     call(libc::PTRACE_DETACH, tid, usize::try_from(signal).unwrap_or(0))
 }
 
-/// A set of registers of a stopped thread (`NT_PRSTATUS` and its like): how many of the words there are.
+/// Reads a register set of a stopped thread (`NT_PRSTATUS` etc.). Returns the number of words.
 pub(crate) fn registers(tid: u32, set: libc::c_int, into: &mut [u64]) -> io::Result<usize> {
     let mut room = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: size_of_val(into) };
     let set = usize::try_from(set).unwrap_or(0);
-    // SAFETY: the request writes at most `iov_len` bytes to `into`, which is borrowed for that, and how many to `room`.
+    // SAFETY: the request writes at most `iov_len` bytes to `into`, which is borrowed mutably, and their number to `room`.
     let done = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, number(tid), set, &raw mut room) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(room.iov_len / size_of::<u64>()) }
 }
 
-/// The number that belongs to the event of a thread.
+/// The number that accompanies an event.
 fn message(tid: u32) -> u32 {
     let mut message: libc::c_ulong = 0;
-    // SAFETY: the request writes one word to the place that it is given.
+    // SAFETY: the request writes one word to the given address.
     let done = unsafe { libc::ptrace(libc::PTRACE_GETEVENTMSG, number(tid), 0usize, &raw mut message) };
     if done < 0 { 0 } else { u32::try_from(message).unwrap_or(0) }
 }
 
-/// The next event of any traced thread, or of `tid`, without waiting: the thread and the event.
+/// The next event of any traced thread, or of `tid`, without waiting. Returns the thread and the event.
 ///
 /// # Errors
 /// `ECHILD` when no thread is traced.
@@ -139,13 +139,13 @@ fn meaning(tid: u32, status: libc::c_int) -> TraceEvent {
     }
 }
 
-/// `SIGCHLD` blocked in this thread, so that it stays pending until it is waited for and no event is missed.
+/// Blocks `SIGCHLD` in this thread, so that it stays pending until it is waited for, and no event is missed.
 pub(crate) struct ChildSignals {
     before: libc::sigset_t,
 }
 
 impl ChildSignals {
-    /// From now on.
+    /// Blocks the signal.
     pub(crate) fn open() -> ChildSignals {
         let (set, mut before) = (child(), empty());
         // SAFETY: both sets are ours and valid; only this thread's mask changes.
@@ -153,19 +153,19 @@ impl ChildSignals {
         ChildSignals { before }
     }
 
-    /// What was kept waiting before.
+    /// The previous signal mask.
     pub(crate) fn before(&self) -> libc::sigset_t {
         self.before
     }
 
-    /// Waits until a child may have something to tell, at most for so long. `false`: another signal came.
+    /// Waits for an event of a child, at most `most`. `false` if another signal arrived.
     pub(crate) fn wait(&self, most: Duration) -> bool {
         let most = libc::timespec {
             tv_sec: libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(most.subsec_nanos().cast_signed()),
         };
         let set = child();
-        // SAFETY: the set and the time are ours and valid; nothing is asked about the signal.
+        // SAFETY: the set and the time are ours and valid; no signal information is requested.
         let signal = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const most) };
         signal > 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINTR)
     }
@@ -173,20 +173,20 @@ impl ChildSignals {
 
 impl Drop for ChildSignals {
     fn drop(&mut self) {
-        // SAFETY: the set is the one that was there before.
+        // SAFETY: the set is the previous mask.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
 fn empty() -> libc::sigset_t {
-    // SAFETY: a set is plain memory, which the next call fills in.
+    // SAFETY: a set is plain memory, which the next call initialises.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is ours.
     unsafe { libc::sigemptyset(&raw mut set) };
     set
 }
 
-/// The signal that tells of children.
+/// The set with `SIGCHLD`.
 fn child() -> libc::sigset_t {
     let mut set = empty();
     // SAFETY: the set is ours and the signal exists.

@@ -1,6 +1,6 @@
-//! How ready a kernel is for real-time threads: its settings that may make them late, read from procfs and sysfs.
+//! Real-time readiness: kernel settings that can delay real-time threads, from procfs and sysfs.
 //!
-//! | setting | where it is read |
+//! | setting | source |
 //! |---|---|
 //! | preemption | `/sys/kernel/realtime`, `/sys/kernel/debug/sched/preempt`, else the kernel's version and `preempt=` |
 //! | threaded interrupts | PREEMPT_RT, or `threadirqs` at boot |
@@ -14,10 +14,11 @@ use crate::{Os, Root};
 use millpond_model::{CpuId, CpuSet, RealTimeSetting};
 use std::collections::BTreeMap;
 
-/// An idle state that takes longer to leave than this makes a thread late, in microseconds: what a timer wake-up takes without one is of this order.
+/// An idle state with a longer exit latency than this delays a thread noticeably, in microseconds. A timer wake-up without idle
+/// states takes about as long.
 const EXIT_US_MAX: u64 = 10;
 
-/// Each setting, in the order of the table.
+/// All settings, in the order of the table.
 pub(crate) fn real_time_settings(os: &Os) -> Vec<RealTimeSetting> {
     let look = Look { root: &os.root, cpus: os.online().unwrap_or_default() };
     let settings = kernel_settings(&os.root);
@@ -32,7 +33,7 @@ pub(crate) fn real_time_settings(os: &Os) -> Vec<RealTimeSetting> {
     ]
 }
 
-/// A list of CPUs that is given at boot.
+/// A CPU list from a boot parameter.
 fn listed(name: &str, cpus: &CpuSet, what: &str) -> RealTimeSetting {
     if cpus.is_empty() {
         RealTimeSetting::delays(
@@ -66,7 +67,7 @@ impl Look<'_> {
         named || self.sys("kernel/realtime").as_deref() == Some("1")
     }
 
-    /// The value of a word of the command line: empty for one without a value.
+    /// The value of a word of the kernel command line; empty for a word without a value.
     fn booted(&self, name: &str) -> Option<String> {
         let line = self.proc("cmdline")?;
         line.split_whitespace().rev().find_map(|word| {
@@ -153,7 +154,8 @@ impl Look<'_> {
         }
     }
 
-    /// Since 6.12 others get a part of a CPU that real-time threads would fill; `sched_rt_runtime_us` throttles none of these any more.
+    /// Since 6.12 the fair server gives ordinary threads a part of a CPU that is busy with real-time threads.
+    /// `sched_rt_runtime_us` no longer throttles them.
     fn fair_server(&self) -> RealTimeSetting {
         const NAME: &str = "throttling";
         let runtime = |cpu: CpuId| {

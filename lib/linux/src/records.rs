@@ -1,8 +1,8 @@
-//! Records: small files of the state directory with what the kernel does not keep.
+//! Records: small files in the state directory with data that the kernel does not store.
 //!
-//! A record that cannot be read is not one that is absent: the interrupts of a no-intr CPU would return to it, and sets could be made beside pools.
-//! A reader of a record that cannot be read gets none, and the error is kept. [`Os::check_records`] gives the error: every listing and every
-//! change asks it before it ends.
+//! An unreadable record must not be treated as missing: the interrupts of a no-intr CPU would return to it, and sets could be
+//! created despite pools. A reader of an unreadable record gets `None`, and the error is stored. [`Os::check_records`] returns
+//! the error: every listing and every change calls it before it ends.
 
 use crate::Os;
 use crate::messages::reason;
@@ -21,10 +21,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The record of the configuration of pools.
+/// The record of the pool configuration.
 pub(crate) const POOLS: &str = "pools";
 
-/// The configuration of pools as it was last committed; `None` while pools are disabled. A record that cannot be understood is none.
+/// The last committed pool configuration; `None` while pools are disabled, and for an invalid record.
 ///
 /// # Errors
 /// [`Refusal`] when it cannot be read.
@@ -34,11 +34,11 @@ pub(crate) fn recorded_pools(os: &Os) -> Result<Option<PoolsState>, Refusal> {
     Ok(text.and_then(|text| os.parsed_pools(&text)))
 }
 
-/// Records that are read once for several questions, as [`crate::shared_reads`] has it.
+/// Records that are cached for several queries; see [`crate::shared_reads`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedRecords(Rc<RefCell<Option<Seen>>>);
 
-/// What was read of them.
+/// The cached data.
 #[derive(Debug, Default)]
 struct Seen {
     names: Option<Rc<[String]>>,
@@ -46,13 +46,13 @@ struct Seen {
 }
 
 impl SharedRecords {
-    /// Forgets what was read; what is read from now on is kept, or is not.
+    /// Clears the cache. `keeps`: cache what is read from now on.
     pub(crate) fn begin(&self, keeps: bool) {
         *self.0.borrow_mut() = keeps.then(Seen::default);
     }
 }
 
-/// Notices when a record is written.
+/// Detects writes of a record.
 #[derive(Debug)]
 pub(crate) struct RecordWatch {
     inotify: OwnedFd,
@@ -60,7 +60,7 @@ pub(crate) struct RecordWatch {
 }
 
 impl RecordWatch {
-    /// For the configuration of pools. `None` where the kernel has no more watches for us.
+    /// A watch of the pool configuration. `None` if no more inotify watches are available.
     pub(crate) fn of_pools(os: &Os) -> Option<RecordWatch> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let watch = RecordWatch { inotify, file: os.record_file(POOLS) };
@@ -68,16 +68,16 @@ impl RecordWatch {
         Some(watch)
     }
 
-    /// Watches the directory of records that is there now. Watching it again is harmless.
+    /// Watches the current directory of records. Watching it again is harmless.
     pub(crate) fn renew(&self) {
         let events = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
         if let Some(dir) = self.file.parent() {
-            // There is none until the first record is made.
+            // The directory does not exist until the first record is written.
             let _ = inotify::add_watch(&self.inotify, dir, events | WatchFlags::ONLYDIR);
         }
     }
 
-    /// Whether the record was written or removed since this was asked last.
+    /// Whether the record was written or removed since the last call.
     pub(crate) fn was_written(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 1024];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
@@ -109,7 +109,7 @@ impl Os {
         self.root.state.join("records").join(name)
     }
 
-    /// The text of a record; `None` when there is none, or when it cannot be read.
+    /// The text of a record; `None` if it does not exist or cannot be read.
     pub(crate) fn record(&self, name: &str) -> Option<String> {
         let file = self.record_file(name);
         self.keep_error(&file, self.root.read(&file))
@@ -121,7 +121,7 @@ impl Os {
         self.keep_error(&dir, self.root.names(&dir))
     }
 
-    /// The names of all records, sorted, as they were read or are.
+    /// The names of all records, sorted, from the cache if possible.
     pub(crate) fn shared_record_names(&self) -> Rc<[String]> {
         if let Some(names) = self.seen_records.0.borrow().as_ref().and_then(|seen| seen.names.clone()) {
             return names;
@@ -131,7 +131,7 @@ impl Os {
         names
     }
 
-    /// The text of a record, as it was read or is.
+    /// The text of a record, from the cache if possible.
     pub(crate) fn shared_record(&self, name: &str) -> Option<String> {
         if let Some(text) = self.seen_records.0.borrow().as_ref().and_then(|seen| seen.texts.get(name)) {
             return text.clone();
@@ -141,7 +141,7 @@ impl Os {
         text
     }
 
-    /// What cannot be read is read again: each question ends with its error.
+    /// Caches a value, unless there was an error: then each query reads again and fails.
     fn keep_seen(&self, put: impl FnOnce(&mut Seen)) {
         if let Some(seen) =
             self.seen_records.0.borrow_mut().as_mut().filter(|_| self.unread.borrow().is_none())
@@ -150,7 +150,7 @@ impl Os {
         }
     }
 
-    /// What the text of the configuration says, if it can be understood. The same text is not parsed again.
+    /// Parses the text of the pool configuration; `None` if invalid. The same text is not parsed again.
     pub(crate) fn parsed_pools(&self, text: &str) -> Option<PoolsState> {
         let mut parsed = self.parsed_pools.borrow_mut();
         match &*parsed {
@@ -163,13 +163,13 @@ impl Os {
         }
     }
 
-    /// Whether there is a record of that name. The empty name means the directory of records.
+    /// Whether a record exists. The empty name stands for the directory of records.
     pub(crate) fn has_record(&self, name: &str) -> bool {
         let file = self.record_file(name);
         self.keep_error(&file, fs::exists(&file))
     }
 
-    /// Fails when a record could not be read since this was asked last.
+    /// Fails if a record could not be read since the last call.
     ///
     /// # Errors
     /// [`Refusal`] with the file and the reason of the first failure.

@@ -1,24 +1,25 @@
-//! Tasks that are still in a cgroup of ours when it ends: born while their parents were moved out.
+//! Tasks that remain in one of our cgroups when it ends: they were forked while their parents were moved out.
 //!
-//! A plan lists tasks once, and a task that forks meanwhile leaves children behind, in any number. The kernel then
-//! refuses to take the cgroup's CPUs or the cgroup itself away. So the two writes that end a cgroup
-//! send stragglers home and try again. What a settling finds out of place afterwards it moves on.
+//! A plan lists tasks once, and a task that forks meanwhile leaves children behind. The kernel then refuses to remove the
+//! cgroup's CPUs or the cgroup itself. So the two writes that end a cgroup move remaining tasks back and are retried. Settling
+//! moves the rest afterwards.
 
 use crate::os::knob_error;
 use crate::{LinuxMachine, names};
 use millpond_machine::KnobError;
 use millpond_model::Nanos;
 
-/// How often stragglers are sent home before we give up: each time only those remain that were born meanwhile.
+/// Maximal number of attempts. After each one, only tasks forked meanwhile remain.
 const ROUNDS_MAX: usize = 100;
-/// A task on its way out is listed no more and still keeps the cgroup from ending.
+/// Delay between attempts: an exiting task is no longer listed, but still blocks the end of the cgroup.
 const WAIT_MS: u64 = 1;
 
 impl LinuxMachine {
-    /// Does what the kernel refuses while tasks are in the cgroup `path`, sending them home as often as it takes.
+    /// Runs `end`, which the kernel refuses while the cgroup `path` has tasks. Moves tasks back and retries as often as
+    /// necessary.
     ///
     /// # Errors
-    /// What `end` says when there are no stragglers, or no end of them.
+    /// The error of `end`, if no tasks remain or their number does not decrease.
     pub(crate) fn ending(
         &self,
         path: &str,
@@ -41,7 +42,7 @@ impl LinuxMachine {
         result
     }
 
-    /// How many tasks were sent from a cgroup of ours to where its tasks came from.
+    /// Moves the tasks of one of our cgroups to their original cgroup. Returns how many were moved.
     fn send_home(&self, path: &str) -> Result<usize, KnobError> {
         let os = self.os();
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -54,7 +55,7 @@ impl LinuxMachine {
         let file = if os.hierarchy.is_v1() { "tasks" } else { "cgroup.procs" };
         let tasks = os.root.read(&os.group(path)?.join(file)).map_err(knob_error)?.unwrap_or_default();
         let home = os.group(&origin)?.join(file);
-        // One that has ended, or that the kernel keeps, is not sent.
+        // Tasks that have ended, or that the kernel does not move, are not counted.
         Ok(tasks.split_ascii_whitespace().filter(|task| os.write(&home, task).is_ok()).count())
     }
 }

@@ -1,10 +1,11 @@
-//! Caches and memory bandwidth of fences, by the kernel's file system `resctrl` where the hardware has it and it is mounted.
+//! Cache and memory bandwidth of fences, by the kernel's `resctrl` file system, if the hardware supports it and it is mounted.
 //!
-//! A fence that asks for ways of the L3 cache gets the lowest ways that others used until now, on each cache that its CPUs share, and the group of all others
-//! (the root) loses them: ways at the top are those that devices write to on many machines. A fence that limits the bandwidth of others limits the root
-//! on these caches. The group of a fence is a directory of the name of its set; what the root had is remembered and comes back.
+//! A fence that requests ways of the L3 cache gets the lowest ways of the default group, on each cache of its CPUs, and the
+//! default group (the root) loses them. The upper ways are not used, because on many machines devices write to them. A fence that
+//! limits the bandwidth of others limits the root group on these caches. The group of a fence is a directory with the name of its
+//! set. The original schema of the root is recorded and restored.
 //!
-//! What the files say: Documentation/filesystems/resctrl.rst.
+//! File formats: Documentation/filesystems/resctrl.rst.
 
 use crate::LinuxMachine;
 use crate::fences::{Baselines, Labels, toward};
@@ -16,17 +17,17 @@ use millpond_model::{CpuId, CpuSet, PsetId, Shelter, ShelterItem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Directories there that are no groups.
+/// Directories that are not groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
-/// What the group of all others gives up, and for which part of a profile.
+/// The resources that the root group loses, and the parts of a profile that cause it.
 const ROOT: [(ShelterItem, Resource); 2] =
     [(ShelterItem::CacheWays, Resource::L3), (ShelterItem::OthersBandwidth, Resource::Bandwidth)];
 
-/// What a schema gives to each cache: `0=ff;1=ff`, by the number of the cache.
+/// A schema: the portion of each cache, by cache number, such as `0=ff;1=ff`.
 type Portions = BTreeMap<u32, u64>;
 
-/// The portions in a value, in that base. `None` for what is no schema.
+/// Parses a schema with numbers in this base. `None` if invalid.
 fn portions(text: &str, base: u32) -> Option<Portions> {
     let portion = |part: &str| {
         let (cache, portion) = part.split_once('=')?;
@@ -50,7 +51,7 @@ const fn base(resource: Resource) -> u32 {
     }
 }
 
-/// The lowest `ways` of a mask.
+/// The lowest `ways` bits of a mask.
 fn lowest(mask: u64, ways: u32) -> u64 {
     let (mut rest, mut taken) = (mask, 0);
     for _ in 0..ways {
@@ -61,7 +62,7 @@ fn lowest(mask: u64, ways: u32) -> u64 {
     taken
 }
 
-/// Who asks for a part of a cache: its set, and on which caches.
+/// A fence that requests a part of some caches.
 struct Asking<'l> {
     set: PsetId,
     cpus: CpuSet,
@@ -69,14 +70,14 @@ struct Asking<'l> {
     shelter: &'l Shelter,
 }
 
-/// What the root and the fences are to have.
+/// The wanted schemas.
 struct Shares {
     root: Portions,
-    /// By set: its own ways, on all caches.
+    /// The schema of each set with ways of its own.
     groups: BTreeMap<PsetId, Portions>,
 }
 
-/// Ways by fences in order of their sets; whoever finds no room, on any of its caches, gets none.
+/// Assigns ways to fences in order of their sets. A fence gets none if one of its caches has not enough.
 fn ways(root: &Portions, least: u32, asking: &[Asking<'_>]) -> Shares {
     let mut shares = Shares { root: root.clone(), groups: BTreeMap::new() };
     for fence in asking {
@@ -100,7 +101,7 @@ fn ways(root: &Portions, least: u32, asking: &[Asking<'_>]) -> Shares {
 }
 
 impl LinuxMachine {
-    /// Steps that lead groups, ways and bandwidth to what fences want.
+    /// The steps that create groups, and assign ways and bandwidth as the fences request.
     pub(crate) fn steps_of_caches(&self, sets: &Labels, baselines: &Baselines) -> Vec<(ShelterItem, Step)> {
         let asking = self.asking(sets);
         let own: Vec<String> = self.cache_groups().into_iter().filter(|name| is_ours(name)).collect();
@@ -138,7 +139,7 @@ impl LinuxMachine {
         steps
     }
 
-    /// The steps that make the group of a fence as it should be.
+    /// The steps that bring the group of a fence into the wanted state.
     fn steps_of_group(&self, fence: &Asking<'_>, share: Option<&Portions>) -> Vec<Step> {
         let name = group_name(fence.set);
         let to = |knob: LinuxKnob, wanted: Option<String>| {
@@ -156,7 +157,7 @@ impl LinuxMachine {
         steps.into_iter().flatten().collect()
     }
 
-    /// The fences that ask for anything of this, in order of their sets.
+    /// The fences that request cache or bandwidth, in order of their sets.
     fn asking<'l>(&self, sets: &'l Labels) -> Vec<Asking<'l>> {
         let asking = |(set, label): (&PsetId, &'l SetLabel)| {
             let shelter = &label.fence.as_ref()?.shelter;
@@ -177,7 +178,7 @@ impl LinuxMachine {
         (value("level")? == "3").then(|| value("id")?.parse().ok()).flatten()
     }
 
-    /// A group that is not ours and has one of these CPUs.
+    /// A foreign group with some of these CPUs.
     fn stranger(&self, cpus: &CpuSet) -> Option<String> {
         let is_stranger = |name: &String| {
             let list = self.os.root.read_value(&self.os.cache_group(name).join("cpus_list")).ok().flatten();
@@ -195,20 +196,20 @@ impl LinuxMachine {
         self.os.root.sys.join(RESCTRL)
     }
 
-    /// What all others had of a resource before a fence took any.
+    /// The schema of the root group for a resource, before any fence took a part.
     fn shared_out(&self, resource: Resource, baselines: &Baselines) -> Option<Portions> {
         let knob = LinuxKnob::File(ControlFile::Schema(None, resource)).knob();
         let kept = baselines.get(&knob).cloned().flatten();
         portions(&kept.or_else(|| self.read(&knob).ok().flatten())?, base(resource))
     }
 
-    /// The fewest ways that a group may have.
+    /// The smallest number of ways of a group.
     fn least_ways(&self) -> u32 {
         let file = self.resctrl().join("info/L3/min_cbm_bits");
         self.os.root.read_value(&file).ok().flatten().and_then(|text| text.parse().ok()).unwrap_or(1)
     }
 
-    /// Why a fence does not get what it asks for of caches and bandwidth, a line each.
+    /// Why a fence does not get the requested cache or bandwidth, one line per reason.
     pub(crate) fn absent_of_caches(&self, cpus: &CpuSet, shelter: &Shelter, sets: &Labels) -> Vec<String> {
         let baselines = self.journal.baselines();
         let caches: BTreeSet<u32> = cpus.iter().filter_map(|cpu| self.l3_of(cpu)).collect();
@@ -239,7 +240,7 @@ impl LinuxMachine {
         lines
     }
 
-    /// Whether the fence of these CPUs gets the ways that it asks for.
+    /// Whether the fence of these CPUs gets the requested ways.
     fn has_ways(&self, cpus: &CpuSet, sets: &Labels, baselines: &Baselines) -> bool {
         let root = self.shared_out(Resource::L3, baselines);
         let asking = self.asking(sets);
@@ -249,7 +250,7 @@ impl LinuxMachine {
     }
 }
 
-/// The root's bandwidth, with the lowest limit that a fence asks for on each cache. `None` where it is not in percent.
+/// The root's bandwidth: the lowest limit that a fence requests on each cache. `None` if bandwidth is not in percent.
 fn limited(root: &Portions, asking: &[Asking<'_>]) -> Option<Portions> {
     if root.values().any(|portion| *portion > 100) {
         return None;
@@ -266,12 +267,12 @@ fn limited(root: &Portions, asking: &[Asking<'_>]) -> Option<Portions> {
     Some(limited)
 }
 
-/// Whether a group is that of a set.
+/// Whether a group is the group of a set.
 fn is_ours(name: &str) -> bool {
     names::owner(&format!("/{name}")).is_some()
 }
 
-/// The directory of a set's group.
+/// The directory name of a set's group.
 fn group_name(set: PsetId) -> String {
     names::set_group(set).trim_start_matches('/').to_owned()
 }

@@ -1,7 +1,7 @@
-//! The injected root: every file that this room reads or writes is named through it.
+//! The injected root: all paths that this crate reads or writes are below it.
 //!
-//! A *live* root is the machine that we run on. A *captured* root is a directory with the same files, copied from a machine or written by
-//! hand; what a kernel does by itself when its files are written is done there by `fs`.
+//! A *live* root is the running machine. A *captured* root is a directory with the same files, copied from a machine or
+//! synthetic. On a captured root, `fs` emulates the kernel's reactions to writes.
 
 use crate::files::{BYTES_MAX, open_plain};
 use rustix::buffer::spare_capacity;
@@ -13,31 +13,31 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file of a captured root, by a directory that is kept open.
+/// A file of a captured root, relative to an open directory.
 pub(crate) struct At {
     _dir: Option<OwnedFd>,
     pub(crate) path: PathBuf,
 }
 
-/// The trees that a machine consists of.
+/// The directories of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     /// Process information (`/proc`).
     pub proc: PathBuf,
     /// Devices and kernel objects (`/sys`).
     pub sys: PathBuf,
-    /// The mount point under which the cgroup hierarchies stand (`/sys/fs/cgroup`).
+    /// Mount point of the cgroup hierarchies (`/sys/fs/cgroup`).
     pub cgroup: PathBuf,
-    /// What runs: sockets of daemons (`/run`).
+    /// Sockets of daemons (`/run`).
     pub run: PathBuf,
     /// Our own state: journal and records (`/run/millpond`).
     pub state: PathBuf,
-    /// Whether a kernel stands behind the files.
+    /// Whether the files are those of a running kernel.
     pub(crate) live: bool,
 }
 
 impl Root {
-    /// The machine that we run on, with our state in `state`.
+    /// The running machine, with our state in `state`.
     #[must_use]
     pub fn live(state: PathBuf) -> Self {
         Root {
@@ -50,7 +50,7 @@ impl Root {
         }
     }
 
-    /// A directory with `proc`, `sys`, `cgroup` and `state` in it.
+    /// A directory with `proc`, `sys`, `cgroup` and `state`.
     #[must_use]
     pub fn captured(dir: &Path) -> Self {
         Root {
@@ -63,26 +63,26 @@ impl Root {
         }
     }
 
-    /// Whether a kernel stands behind the files.
+    /// Whether the files are those of a running kernel.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.live
     }
 
-    /// Goes on where a kernel stands behind the files; what needs one is otherwise `absent`.
+    /// Checks that the root is live.
     ///
     /// # Errors
-    /// `absent`.
+    /// `absent`, on a captured root.
     pub(crate) fn running<E>(&self, absent: impl FnOnce() -> E) -> Result<(), E> {
         if self.live { Ok(()) } else { Err(absent()) }
     }
 
-    /// The process that asks, if it is one of this machine.
+    /// The id of this process, if it runs on this machine.
     pub(crate) fn own_pid(&self) -> Option<u32> {
         self.live.then(std::process::id)
     }
 
-    /// Opens something of a captured root, whose links may have been made by another user: none that leads out of the root is followed.
+    /// Opens a file of a captured root. Another user may have made its links, so none that leads out of the root is followed.
     fn beneath(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let top = self.proc.parent().unwrap_or(&self.proc);
         let below = path.strip_prefix(top).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -98,10 +98,10 @@ impl Root {
         })
     }
 
-    /// A name for a file of a captured root that system calls can be given which do not follow its last part.
+    /// A path for system calls that do not follow the last component of a path.
     ///
     /// # Errors
-    /// The system's, and where a link above the file leads out of the root.
+    /// The system's error, also if a link in the path leads out of the root.
     pub(crate) fn at(&self, path: &Path) -> io::Result<At> {
         if self.live {
             return Ok(At { _dir: None, path: path.to_owned() });
@@ -112,10 +112,10 @@ impl Root {
         Ok(At { _dir: Some(dir), path })
     }
 
-    /// Writes a plain file of a captured root in place, as a control file is written.
+    /// Overwrites a regular file of a captured root in place, as control files are written.
     ///
     /// # Errors
-    /// The system's; where a link leads out of the root, and where it is no plain file.
+    /// The system's error, also if a link leads out of the root, or if it is not a regular file.
     pub(crate) fn replace(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mut file = fs::File::from(self.beneath(path.as_ref(), flags)?);
@@ -126,15 +126,15 @@ impl Root {
         file.write_all(text.as_ref())
     }
 
-    /// Reads a plain file of a captured root.
+    /// Reads a regular file of a captured root.
     ///
     /// # Errors
-    /// Those of [`Root::read`]; [`io::ErrorKind::NotFound`] where it does not exist.
+    /// Those of [`Root::read`]; [`io::ErrorKind::NotFound`] if it does not exist.
     pub(crate) fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
         self.read(path.as_ref())?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Makes a directory of a captured root.
+    /// Creates a directory of a captured root.
     ///
     /// # Errors
     /// Those of [`Root::at`].
@@ -142,7 +142,7 @@ impl Root {
         fs::create_dir(&self.at(path)?.path)
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its parents.
     ///
     /// # Errors
     /// Those of [`Root::at`].
@@ -159,10 +159,10 @@ impl Root {
         })
     }
 
-    /// Whether our state in a captured root is directories, and no links to others.
+    /// Checks that our state in a captured root is in directories, and not in links to others.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] where one is a link.
+    /// [`io::ErrorKind::InvalidInput`] if one is a link.
     pub(crate) fn check_state(&self) -> io::Result<()> {
         let dirs = [self.state.clone(), self.state.join("records"), self.state.join("pools")];
         let is_link = |dir: &&PathBuf| fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink());
@@ -176,7 +176,7 @@ impl Root {
         }
     }
 
-    /// Removes a directory that is empty.
+    /// Removes an empty directory.
     ///
     /// # Errors
     /// Those of [`Root::at`].
@@ -192,7 +192,7 @@ impl Root {
         fs::remove_file(&self.at(path.as_ref())?.path)
     }
 
-    /// Removes a directory of a captured root with what is in it.
+    /// Removes a directory tree of a captured root.
     ///
     /// # Errors
     /// Those of [`Root::at`].
@@ -200,18 +200,18 @@ impl Root {
         fs::remove_dir_all(&self.at(path)?.path)
     }
 
-    /// Opens a file to read it. On a captured root it may be anything that another user put there: see [`open_plain`].
+    /// Opens a file for reading. On a captured root another user may have created it: see [`open_plain`].
     ///
     /// # Errors
-    /// The system's, and those of [`open_plain`].
+    /// The system's error, and those of [`open_plain`].
     pub(crate) fn open(&self, path: &Path) -> io::Result<fs::File> {
         if self.live { fs::File::open(path) } else { open_plain(path, BYTES_MAX) }
     }
 
-    /// Reads a file, without its final line end. `None` when it does not exist.
+    /// Reads a file, without its final newline. `None` when it does not exist.
     ///
     /// # Errors
-    /// Whatever else keeps it from being read.
+    /// Other errors of reading it.
     pub fn read(&self, path: &Path) -> io::Result<Option<String>> {
         match self.open(path).and_then(read_whole) {
             Ok(bytes) => {
@@ -226,8 +226,8 @@ impl Root {
         }
     }
 
-    /// Reads a file that holds one value, as [`Root::read`] does: what the kernel has written in one piece needs no second reading to
-    /// see that it has ended.
+    /// Like [`Root::read`], for a file with a single value. The kernel writes it in one piece, so no second read is needed to
+    /// detect its end.
     ///
     /// # Errors
     /// As for [`Root::read`].
@@ -240,7 +240,7 @@ impl Root {
                 Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
             }
             Err(error) if is_gone(&error) => Ok(None),
-            // It is longer, or was interrupted.
+            // The file is longer, or the read was interrupted.
             _ => self.read(path),
         }
     }
@@ -248,25 +248,25 @@ impl Root {
     /// The names in a directory, sorted. Empty when it does not exist.
     ///
     /// # Errors
-    /// Whatever else keeps it from being read.
+    /// Other errors of reading it.
     pub fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         listed(dir, |_| true)
     }
 
-    /// The directories in a directory, sorted by name. Empty when it does not exist. Kernel file systems say what each entry is while
-    /// they list it, so nothing is looked at again.
+    /// The subdirectories of a directory, sorted by name. Empty when it does not exist. Kernel file systems return the type of
+    /// each entry with the listing, so no entry needs a further system call.
     ///
     /// # Errors
-    /// Whatever else keeps it from being read.
+    /// Other errors of reading it.
     pub fn dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
-        // A cgroup has a link for each one below it and two of its own: of the most of them one need not list the files.
+        // A cgroup's link count is two plus the number of its children. This saves listing the files of cgroups without children.
         if self.live
             && dir.starts_with(&self.cgroup)
             && fs::metadata(dir).is_ok_and(|found| found.nlink() == 2)
         {
             return Ok(Vec::new());
         }
-        // One that is removed while it is listed is none.
+        // An entry that is removed during the listing is left out.
         listed(dir, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
     }
 }
@@ -288,7 +288,7 @@ fn listed(dir: &Path, wanted: impl Fn(&fs::DirEntry) -> bool) -> io::Result<Vec<
     Ok(names)
 }
 
-/// Kernel files say that they are empty and are mostly short: one buffer of a page saves the growing.
+/// Kernel files report size 0 and are usually short. A buffer of one page avoids reallocation.
 fn read_whole(file: fs::File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     loop {
@@ -303,7 +303,7 @@ fn read_whole(file: fs::File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether an error says that the file, or the thread or device behind it, does not exist.
+/// Whether an error means that the file, or its thread or device, does not exist.
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound

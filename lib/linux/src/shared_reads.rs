@@ -1,6 +1,8 @@
-//! One reading for several questions: which sets there are, which pools, what is in them. While a guard lives, all are answered from the first
-//! reading. Becoming the writer, or a write, ends it: a change is made from what is. A writer prepares a change from one reading of its own, which ends
-//! with its first write; what is left after its writes is read anew each time.
+//! Shared readings: several queries (sets, pools, their contents) are answered from one reading of the machine.
+//!
+//! While a guard exists, all queries use the first reading. Becoming the writer, or a write, ends this, because a change must
+//! start from the current state. A writer prepares a change from one reading of its own, which ends with its first write. After
+//! that, everything is read again each time.
 
 use crate::records::SharedRecords;
 use crate::view::{RootTasks, View};
@@ -10,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What was read since the first guard was made.
+/// Everything read since the first guard was created.
 #[derive(Debug, Default)]
 struct Seen {
     view: Option<Rc<View>>,
@@ -18,10 +20,10 @@ struct Seen {
     baselines: Option<Rc<BTreeMap<Knob, Option<Value>>>>,
 }
 
-/// The place where it is kept.
+/// The cache of readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedReads {
-    /// How many guards live.
+    /// Number of existing guards.
     depth: Rc<Cell<u32>>,
     /// This process became the writer meanwhile.
     is_over: Rc<Cell<bool>>,
@@ -31,7 +33,7 @@ pub(crate) struct SharedReads {
     records: SharedRecords,
 }
 
-/// Readings are shared as long as one of these lives.
+/// Readings are shared as long as one of these guards exists.
 struct Lasting(SharedReads);
 
 impl Guard for Lasting {}
@@ -46,7 +48,7 @@ impl Drop for Lasting {
     }
 }
 
-/// The lock of a writer, for whose life readings are shared between its writes.
+/// A writer's lock. While it exists, readings are shared between writes.
 struct Writing {
     _lock: Box<dyn Guard>,
     reads: SharedReads,
@@ -62,7 +64,7 @@ impl Drop for Writing {
 }
 
 impl SharedReads {
-    /// Nothing is read yet; `records` are shared as everything else is.
+    /// An empty cache. `records` are cached in the same way.
     pub(crate) fn of(records: SharedRecords) -> Self {
         SharedReads { records, ..SharedReads::default() }
     }
@@ -79,14 +81,14 @@ impl SharedReads {
         Box::new(Lasting(self.clone()))
     }
 
-    /// What is asked for next is read again.
+    /// Clears the cache.
     pub(crate) fn forget(&self) {
         *self.seen.borrow_mut() = Seen::default();
         self.records.begin(self.are_kept());
     }
 
-    /// What was read before this process became the writer counts no more, until the next first guard. What it reads is shared until it writes, or
-    /// settles, or gives the lock back.
+    /// Clears the cache when this process becomes the writer; earlier readings are not used again before the next first guard.
+    /// The writer's readings are shared until it writes, settles or releases the lock.
     pub(crate) fn begin_writing(&self, lock: Box<dyn Guard>) -> Box<dyn Guard> {
         self.is_over.set(true);
         self.is_writing.set(true);
@@ -94,14 +96,15 @@ impl SharedReads {
         Box::new(Writing { _lock: lock, reads: self.clone() })
     }
 
-    /// The writer has changed something, or asks what others have changed.
+    /// Clears the cache of a writer: it has changed something, or looks for changes by others.
     pub(crate) fn forget_as_writer(&self) {
         if self.is_writing.get() {
             self.forget();
         }
     }
 
-    /// The tree, as it was read or as `read` reads it. One with the tasks of the root cgroup serves who asks for none, not the other way round.
+    /// The tree, from the cache or from `read`. A view with the tasks of the root cgroup also serves queries without them, but
+    /// not the reverse.
     pub(crate) fn view<E>(
         &self,
         root: RootTasks,
@@ -120,7 +123,7 @@ impl SharedReads {
         Ok(view)
     }
 
-    /// The states of CPUs.
+    /// The states of CPUs, from the cache or from `read`.
     pub(crate) fn states<E>(
         &self,
         read: impl FnOnce() -> Result<BTreeMap<CpuId, State>, E>,
@@ -133,7 +136,7 @@ impl SharedReads {
         Ok(states)
     }
 
-    /// The originals that the journal keeps.
+    /// The baselines of the journal, from the cache or from `read`.
     pub(crate) fn baselines(
         &self,
         read: impl FnOnce() -> BTreeMap<Knob, Option<Value>>,
@@ -146,7 +149,7 @@ impl SharedReads {
         baselines
     }
 
-    /// What the tree that was read says, where one was.
+    /// A property of the cached view, if there is one.
     pub(crate) fn of_view<T>(&self, what: impl FnOnce(&View) -> T) -> Option<T> {
         self.seen.borrow().view.as_deref().map(what)
     }

@@ -1,9 +1,10 @@
-//! Originals and records of threads, processes, cgroups, units and devices that no longer exist.
+//! Removes baselines and records of threads, processes, cgroups, units and devices that no longer exist.
 //!
-//! All that is kept beside the kernel is an original value in the journal (a *baseline*) or a file among the records. Both name
-//! what they belong to: a task with its start time, a path, a unit. This is the one place that asks whether that still exists.
+//! Outside the kernel there are two kinds of stored state: original values in the journal (*baselines*) and files among the
+//! records. Both name their object: a task with its start time, a path, a unit. Only this module checks whether the object still
+//! exists.
 //!
-//! | what is kept | it has ended when |
+//! | stored data | its object has ended when |
 //! |---|---|
 //! | the original of `mask:`, `place:`, `policy:`, `pages:` | the task with that start time is gone or a zombie |
 //! | the original of a file, a controller or a property of a unit | its file or cgroup is gone |
@@ -13,8 +14,8 @@
 //! | `member.PID@START` | the process with that start time is gone |
 //! | `inside.TID.START` | the task or its set is gone, or another program moved the task |
 //!
-//! A record of an ended thing is never acted on, because every reader compares start times. So it is untidy and not wrong:
-//! the next change forgets it.
+//! A record of an ended object is never used, because every reader compares start times. So it is harmless, and the next change
+//! removes it.
 
 use crate::knob::{LinuxKnob, TaskId};
 use crate::masks::bind_record;
@@ -24,7 +25,7 @@ use millpond_machine::{Knob, KnobError, Step};
 use std::collections::BTreeSet;
 
 impl LinuxMachine {
-    /// The steps that forget what has ended.
+    /// The steps that remove stale baselines and records.
     pub(crate) fn stale_steps(&self) -> Vec<Step> {
         let baselines = self.baselines();
         let known: Vec<(&Knob, LinuxKnob)> =
@@ -59,20 +60,20 @@ impl LinuxMachine {
         steps
     }
 
-    /// The step that forgets an original whose owner has ended.
+    /// The step that removes a baseline whose object has ended.
     fn forgetting(&self, knob: &Knob, parsed: &LinuxKnob) -> Option<Step> {
         let no_group = |path: &str| self.os.group(path).is_ok_and(|dir| !dir.exists());
         let no_cpu_group = |path: &str| self.os.cpu_tree().is_ok_and(|tree| !tree.dir(path).exists());
         let ended = match parsed {
-            // A unit that has ended would come back with what was asked of it.
+            // A unit that has ended would get the old property at its next start, so reset the property.
             LinuxKnob::AllowedCpus(path) if no_group(path) => {
                 let full = self.os.possible().to_string();
                 return Some(Step::new(knob.clone(), Some(full), None).releasing().tolerant());
             }
-            // One that is started again has its own list.
+            // A restarted daemon has its own list.
             LinuxKnob::IrqbalanceBanned => matches!(self.os.left_alone(), Err(KnobError::Gone)),
             LinuxKnob::CpusetController(path) => no_group(path),
-            // What a unit of systemd was given for this boot comes back with it: that is meant while a control is set.
+            // The values of a unit for this boot apply again at its next start. This is intended while a control is set.
             LinuxKnob::Weight(path) | LinuxKnob::Quota(path) if no_cpu_group(path) => {
                 if self.os.cpu_unit(path).is_none() {
                     return Some(Step::new(knob.clone(), None, None).releasing());
@@ -92,7 +93,7 @@ impl LinuxMachine {
         matches!(self.os.still(task), Err(KnobError::Gone))
     }
 
-    /// Whether no process has this number and start time. A process whose first thread has ended is one still.
+    /// Whether no process has this id and start time. A process whose first thread has ended still exists.
     fn is_another(&self, process: TaskId) -> bool {
         self.os.stat(process.pid, None).is_ok_and(|stat| stat.is_none_or(|stat| stat.start != process.start))
     }

@@ -1,7 +1,8 @@
-//! The state directory: which users may have written what it holds, and with which modes it is made.
+//! The state directory: ownership checks and modes.
 //!
-//! What is in it is believed: the journal says which files are put back, and with what. So it is used only where no other user can have
-//! written it: the directory and each one above it belong to us or to the superuser, and no other user can replace a name on the way.
+//! Its contents are trusted: the journal determines which files are restored, and with which values. So the directory is used
+//! only if no other user can have written it: it and all its parents belong to us or to root, and no other user can replace a
+//! component of the path.
 
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, Permissions};
@@ -9,24 +10,24 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
-/// The group may write.
+/// Write permission of the group.
 const GROUP_WRITES: u32 = 0o020;
-/// Everybody may write.
+/// Write permission of all users.
 const OTHERS_WRITE: u32 = 0o002;
-/// Only the owner of a file may rename or remove it.
+/// The sticky bit: only the owner of a file may rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Makes the directory if it is missing, and checks it as [`check_state_dir`] does. That of the superuser can be read by everybody, whatever the
-/// umask, so that members of pools can follow them; that of a user only by its owner.
+/// Creates the directory if it is missing, and checks it as [`check_state_dir`] does. Root's directory is readable by all users,
+/// regardless of the umask, so that members of pools can read notices. Another user's directory is readable only by its owner.
 ///
 /// # Errors
-/// The system's, or as for [`check_state_dir`].
+/// The system's error, or as for [`check_state_dir`].
 pub fn make_state_dir(dir: &Path) -> io::Result<()> {
     make_dir(dir, if geteuid().is_root() { 0o755 } else { 0o700 })
 }
 
-/// The same for a directory that is of no use to other users: one that is made can be opened by its owner alone. One that is there and that a group can
-/// write is refused as well.
+/// The same for a directory without use to other users: it is created with access for its owner alone. An existing directory that
+/// is writable for a group is refused, too.
 ///
 /// # Errors
 /// As for [`make_state_dir`].
@@ -39,7 +40,7 @@ pub fn make_private_dir(dir: &Path) -> io::Result<()> {
 }
 
 fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
-    // A link of another user on the way could have a directory made anywhere.
+    // A link of another user in the path could redirect the creation to any place.
     check_state_dir(dir)?;
     let make = || DirBuilder::new().mode(0o700).create(dir);
     let made = make().or_else(|error| match (error.kind(), dir.parent()) {
@@ -56,17 +57,17 @@ fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Refuses a state directory that another user can have written. One that is not there passes.
+/// Refuses a state directory that another user may have written. A missing directory passes.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] with the directory at fault and its owner; the system's where it cannot be looked at.
+/// [`io::ErrorKind::PermissionDenied`] with the offending directory and its owner; the system's error if it cannot be examined.
 pub fn check_state_dir(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let (mut named, mut looked, mut is_direct) = (PathBuf::new(), Vec::new(), true);
     for part in dir.components() {
         named.push(part);
         match fs::symlink_metadata(&named) {
-            // A link of another user may lead elsewhere at the next use.
+            // Another user could redirect this link before the next use.
             Ok(found) if found.is_symlink() && !is_trusted(found.uid()) => {
                 return Err(refused(&named, &format!("is a link of user {}", found.uid())));
             }
@@ -79,7 +80,7 @@ pub fn check_state_dir(dir: &Path) -> io::Result<()> {
         }
         debug_assert!(part != Component::CurDir);
     }
-    // Without a link on the way the directories are those that were looked at.
+    // Without links in the path, the checked directories are the real ones.
     if !is_direct {
         let real = fs::canonicalize(&dir)?;
         let look = |part: &Path| Ok((part.to_owned(), fs::metadata(part)?));
@@ -108,12 +109,12 @@ fn refused(at: &Path, why: &str) -> io::Error {
     )
 }
 
-/// Whether files of that user are as good as ours.
+/// Whether files of this user are trusted as our own.
 pub(crate) fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// Whether a number stands for users that this user namespace does not know, the system's superuser among them.
+/// Whether this number stands for all users that this user namespace does not map, including the real root.
 fn is_unmapped(uid: u32) -> bool {
     let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Keeping interrupts, unbound kernel work and packet steering away from shielded CPUs.
+//! Steering: moves interrupts, unbound workqueues and packet steering away from shielded CPUs.
 //!
-//! Each thing has an original list (its baseline once we touched it). What is wanted is that list without the
-//! shielded CPUs; where nothing would be left, all CPUs that are not shielded. The last release
-//! of a shield therefore restores every list, and a device that appears later is steered at the next check.
+//! Each item has an original list (its baseline, once we have changed it). The wanted list is the original without the shielded
+//! CPUs. If that is empty, it is all CPUs that are not shielded. Therefore the release of the last shield restores every list,
+//! and a device that appears later is steered at the next check.
 
 use crate::files::{Replacing, replace_file};
 use crate::interrupt_names::{UNUSED, device_name, interrupt_counts};
@@ -16,52 +16,52 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Why an interrupt that refused once is not tried again.
+/// The state of an interrupt that refused once and is not tried again.
 const REFUSED: &str = "it refused to move";
 
-/// What the kernel answers where an interrupt can never be moved.
+/// The kernel's error for an interrupt that can never be moved.
 const NOT_AT_ALL: &str = "Input/output error";
 
-/// The record of what was told to stay on shielded CPUs.
+/// The record of items that were already reported to stay on shielded CPUs.
 const TOLD: &str = "told";
 
-/// Something that stays on a CPU that is to be shielded.
+/// An item that cannot be moved off a shielded CPU.
 struct Staying {
     id: String,
     refused: bool,
     line: String,
 }
 
-/// One thing that can be steered, with its knob.
+/// An item that can be steered, with its knob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Steered {
     pub knob: LinuxKnob,
     pub what: Interrupt,
 }
 
-/// What the list of one steered thing should be.
+/// The wanted list of an item.
 #[must_use]
 pub(crate) fn wanted(original: &CpuSet, shielded: &CpuSet, online: &CpuSet, kind: InterruptKind) -> CpuSet {
     let rest = original - shielded;
     let reachable = !(&rest & online).is_empty();
     match kind {
-        // Empty means off, and must stay so.
+        // An empty mask means that packet steering is off. It stays off.
         InterruptKind::PacketSteering if original.is_empty() => CpuSet::new(),
-        // A list of off-line CPUs alone is not ours to widen.
+        // A list of only off-line CPUs was not narrowed by us, so do not widen it.
         _ if reachable || (!original.is_empty() && original.is_disjoint(shielded)) => rest,
         _ => online - shielded,
     }
 }
 
-/// Everything that can be steered, for all that one change asks about it. It is looked at when it is first asked for, and once: a large machine
-/// has thousands of interrupts with several files each.
+/// All items that can be steered, for one change. They are read on first use, and only once: a large machine has thousands of
+/// interrupts with several files each.
 pub(crate) struct Steering<'m> {
     machine: &'m LinuxMachine,
     things: OnceCell<Vec<Steered>>,
 }
 
 impl<'m> Steering<'m> {
-    /// Nothing has been looked at yet.
+    /// Reads nothing yet.
     pub(crate) fn of(machine: &'m LinuxMachine) -> Self {
         Steering { machine, things: OnceCell::new() }
     }
@@ -70,7 +70,7 @@ impl<'m> Steering<'m> {
         self.things.get_or_init(|| self.machine.steered())
     }
 
-    /// The steps that steer everything away from `shielded`, or back.
+    /// The steps that steer all items away from `shielded`, or back.
     pub(crate) fn steps(&self, shielded: &CpuSet) -> Result<Vec<Step>, Refusal> {
         let LinuxMachine { os, .. } = self.machine;
         let baselines = self.machine.baselines();
@@ -84,13 +84,13 @@ impl<'m> Steering<'m> {
         let online = os.online().map_err(|e| {
             Refusal::operation(millpond_machine::Reason::Machine(format!("the on-line CPUs: {e}")))
         })?;
-        // First of all the one who would undo the rest.
+        // irqbalance first: it would undo the other steps.
         let mut steps: Vec<Step> = self.machine.balancer_step(shielded, &baselines).into_iter().collect();
         let is_balanced = os.is_balanced();
         for thing in self.things() {
             let knob = thing.knob.knob();
             let kept = baselines.get(&knob);
-            // One that refused to leave may have been moved with its CPU all the same.
+            // An interrupt that refused to move may have been moved when its CPU went off-line.
             let has_refused = thing.what.fixed.as_deref() == Some(REFUSED);
             if thing.what.fixed.is_some() && !(has_refused && kept.is_some()) {
                 continue;
@@ -105,7 +105,7 @@ impl<'m> Steering<'m> {
             }
             let is_placed = is_balanced && thing.what.kind == InterruptKind::Device && want != original;
             if is_placed && !thing.what.allowed.is_empty() && thing.what.allowed.is_subset(&want) {
-                // Where among the others is the daemon's business.
+                // irqbalance chooses among the remaining CPUs.
                 continue;
             }
             if want != thing.what.allowed {
@@ -118,8 +118,9 @@ impl<'m> Steering<'m> {
         Ok(steps)
     }
 
-    /// The steps that remember the list of every interrupt before a CPU stops or starts, since others change lists then: the kernel takes those
-    /// along that did not leave, and drivers of network cards spread theirs anew. Settling puts back what is to be as it was, and forgets it.
+    /// The steps that record the list of every interrupt before a CPU stops or starts, because then other programs change lists:
+    /// the kernel moves remaining interrupts off the CPU, and drivers of network cards redistribute theirs. Settling restores the
+    /// lists where necessary and removes the records.
     pub(crate) fn lists_to_remember(&self) -> Vec<Step> {
         let baselines = self.machine.journal.baselines();
         let may_change = |thing: &&Steered| {
@@ -134,8 +135,8 @@ impl<'m> Steering<'m> {
         steps.filter(|step| !baselines.contains_key(&step.knob)).collect()
     }
 
-    /// What can not be steered although it goes, or could go, to a CPU that is to be shielded: what it is
-    /// told by, whether it refused (and so was told when it did), and a line that names it.
+    /// Items that cannot be steered although they use, or could use, a CPU that is to be shielded: an id, whether the item
+    /// refused (and was reported at that time), and a line with its name.
     fn staying(&self, shielded: &CpuSet) -> Vec<Staying> {
         if shielded.is_empty() {
             return Vec::new();
@@ -162,8 +163,8 @@ impl<'m> Steering<'m> {
             .collect()
     }
 
-    /// What stays on CPUs that become shielded and was not told yet, and the step that notes that it was.
-    /// What has been told is forgotten when nothing is shielded any more.
+    /// Items that stay on CPUs to be shielded and were not reported yet, and the step that records the report. The record is
+    /// removed when no CPU is shielded any more.
     pub(crate) fn news_of_staying(
         &self,
         list: &CpuSet,
@@ -189,7 +190,7 @@ impl<'m> Steering<'m> {
 }
 
 impl LinuxMachine {
-    /// Everything that can or could be steered.
+    /// All items that can or could be steered.
     fn steered(&self) -> Vec<Steered> {
         let os = &self.os;
         let mut all = Vec::new();
@@ -230,14 +231,14 @@ impl Os {
         self.root.state.join("refused")
     }
 
-    /// The knobs of interrupts that refused to move before, in this boot. Until 6.11 nothing else tells one that is
-    /// bound to a CPU, or managed by its driver, from one that can be moved.
+    /// The knobs of interrupts that refused to move, in this boot. Until 6.11 there is no other way to recognise an interrupt
+    /// that is bound to a CPU or managed by its driver.
     fn refused(&self) -> BTreeSet<String> {
         let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
         known.lines().map(str::to_owned).collect()
     }
 
-    /// Remembers that an interrupt refused. Losing this memory costs another try, so errors do not matter.
+    /// Records that an interrupt refused. Errors are ignored: losing this record only costs another attempt.
     pub(crate) fn remember_refusal(&self, file: &ControlFile) {
         let knob = LinuxKnob::File(file.clone()).knob();
         let known = self.root.read(&self.refusals()).ok().flatten().unwrap_or_default();
@@ -266,7 +267,7 @@ fn packet_steering(os: &Os) -> Vec<Steered> {
             let name = format!("{interface}/{queue}");
             let file = ControlFile::Packets { interface: interface.clone(), queue, mask };
             let thing = steered(os, file, InterruptKind::PacketSteering);
-            // Nothing is steered where the mask is empty.
+            // An empty mask means no packet steering.
             let thing = thing.filter(|t| !t.what.allowed.is_empty());
             all.extend(thing.map(|t| t.named(&name)));
         }
@@ -275,7 +276,7 @@ fn packet_steering(os: &Os) -> Vec<Steered> {
 }
 
 fn steered(os: &Os, file: ControlFile, kind: InterruptKind) -> Option<Steered> {
-    // A queue that cannot steer answers with an error instead of a mask.
+    // A queue without packet steering returns an error instead of a mask.
     let text = os.root.read(&os.control_path(&file).ok()?).ok().flatten()?;
     let allowed = file.value_of(text.trim_end()).and_then(|v| v.parse().ok()).unwrap_or_default();
     let what = Interrupt {
@@ -290,7 +291,7 @@ fn steered(os: &Os, file: ControlFile, kind: InterruptKind) -> Option<Steered> {
     Some(Steered { knob: LinuxKnob::File(file), what })
 }
 
-/// Since 6.12 an interrupt that its driver manages has a file without write permission.
+/// Since 6.12 the file of a driver-managed interrupt has no write permission.
 fn read_only(file: &Path) -> Option<String> {
     let mode = std::fs::metadata(file).ok()?.permissions().mode();
     (mode & 0o222 == 0).then(|| "the kernel manages it".to_owned())
@@ -300,7 +301,7 @@ fn list(os: &Os, path: &Path) -> Option<CpuSet> {
     os.root.read(path).ok().flatten()?.parse().ok()
 }
 
-/// Whether an error says that an interrupt can never be moved, and not only just now.
+/// Whether an error means that an interrupt can never be moved, and not only at this moment.
 pub(crate) fn is_final(error: &KnobError) -> bool {
     match error {
         KnobError::NotPermitted => true,
@@ -309,7 +310,7 @@ pub(crate) fn is_final(error: &KnobError) -> bool {
     }
 }
 
-/// Says in words what an error of an interrupt's file means.
+/// Explains an error of an interrupt's file.
 pub(crate) fn explain(file: &ControlFile, error: KnobError) -> KnobError {
     if !matches!(file, ControlFile::IrqAffinity(_)) {
         return error;

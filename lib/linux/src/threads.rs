@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-/// How often `/proc` is asked for the place of a task that lives, and how much longer the wait is each time.
+/// Number of attempts to read the cgroup of a live task from `/proc`, and the increase of the delay between them.
 const PLACE_LOOKS: u32 = 5;
 const PLACE_WAIT: Duration = Duration::from_millis(1);
 
@@ -51,7 +51,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The threads of a process that a request means, identified.
+    /// The threads of a process that a request selects, identified.
     pub(crate) fn selected(&self, pid: Pid, lwps: Option<&[LwpId]>) -> Result<Vec<(TaskId, Stat)>, Refusal> {
         let (_, leader) = self.os.identify(pid, None)?;
         if leader.kernel {
@@ -78,7 +78,7 @@ impl LinuxMachine {
         for tid in wanted {
             match self.os.identify(pid, Some(tid)) {
                 Ok(found) => tasks.push(found),
-                // A thread that ends while its process is looked at is no error of the request.
+                // A thread that ends during the request is not an error.
                 Err(refusal) if lwps.is_none() && refusal.reason == Reason::NoSuchLwp => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -89,8 +89,8 @@ impl LinuxMachine {
         Ok(tasks)
     }
 
-    /// The cgroup that a task is in. One that lives is in one; now and then `/proc` does not say which (seen on an emulated Linux 6.17, once in a hundred
-    /// programs that were started into a set beside others that fork all the time): it is asked again.
+    /// The cgroup of a task. Occasionally `/proc` does not report the cgroup of a live task (observed on an emulated Linux 6.17,
+    /// for one in a hundred programs started into a set while other programs fork continuously). Then it is read again.
     fn place_of(&self, task: TaskId) -> Result<String, Refusal> {
         let about = |reason| crate::view::about(task.pid, reason);
         for look in 0..PLACE_LOOKS {
@@ -105,7 +105,7 @@ impl LinuxMachine {
         Err(about(Reason::ExitedMeanwhile))
     }
 
-    /// The moves of a whole process: of its threads one by one where these are in several cgroups, as on version 1 they can be.
+    /// The moves of a whole process: thread by thread if its threads are in several cgroups, as is possible on version 1.
     pub(crate) fn whole_process(
         &self,
         pid: Pid,
@@ -125,7 +125,7 @@ impl LinuxMachine {
         Ok(vec![(whole, self.place_of(whole)?, to)])
     }
 
-    /// Whether no thread is bound to a CPU outside of a set, by whomever, or whatever it inherited that from.
+    /// Whether no thread is bound to a CPU outside a set, regardless of the origin of the binding.
     pub(crate) fn stays_inside(
         &self,
         pid: Pid,
@@ -145,7 +145,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The threads that are bound to CPUs, whoever bound them; except our own, which ends with the command.
+    /// The threads that are bound to CPUs by any program. Excludes this process, whose binding ends with the command.
     pub(crate) fn bound_to_processors(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let own = self.os.root.own_pid().map(Pid);
         let bound = self.bound()?.into_iter();
@@ -153,25 +153,25 @@ impl LinuxMachine {
         Ok(bound.filter(|t| !t.cpus.is_empty()).filter(|t| !own_one(t)).collect())
     }
 
-    /// Whether a mask of one CPU is a binding: it is where the thread's set has more of them, whoever
-    /// set it, for that is what others see of it too. A wider mask of somebody else's that sets happen to
-    /// squeeze into one CPU looks just the same; the kernel does not tell the two apart.
+    /// Whether a mask of one CPU is a binding. It is one if the thread's set has more CPUs, whichever program set the mask,
+    /// because other observers see the same. A wider foreign mask that sets reduce to one CPU is indistinguishable from a
+    /// binding.
     fn is_binding(&self, task: TaskId) -> Result<bool, KnobError> {
-        // In a set of one CPU everybody has such a mask; only ours is a binding then, and what a child
-        // inherited from it is not seen before the set grows.
+        // In a set of one CPU all threads have such a mask, so only our own binding counts. A binding that a child inherited
+        // becomes visible when the set grows.
         if !self.has_cgroups() {
             return Ok(self.cpus_without_rights(task)?.len() > 1);
         }
         Ok(self.is_ours(task) || self.cpuset_of(task)?.len() > 1)
     }
 
-    /// Whether a mask of several CPUs came from a thread that we bound to them. It is one only where the cpuset has more.
+    /// Whether a mask of several CPUs was inherited from a thread that we bound to them. Only if the cpuset has more CPUs.
     fn is_heir(&self, task: TaskId, mask: &CpuSet) -> Result<bool, KnobError> {
         Ok(self.bound_lists().contains(mask) && *mask != self.cpuset_of(task)?)
     }
 
-    /// Notes of the bindings that nobody will see any more because their set is left with one CPU: those
-    /// that were inherited, and those that others made. Remembered, they are seen. Those to a CPU that leaves end.
+    /// Records bindings that would become invisible because their set is reduced to one CPU: inherited ones and foreign ones.
+    /// Recorded bindings stay visible. Bindings to a CPU that leaves end.
     pub(crate) fn adopted(
         &self,
         left_with_one: &BTreeSet<PsetId>,
@@ -189,9 +189,9 @@ impl LinuxMachine {
         notes
     }
 
-    /// A thread that is bound to a CPU or to a set, if it is, by its number alone.
+    /// The status of a thread that is bound to a CPU or a set, by its id alone; `None` if it is not bound.
     fn bound_thread(&self, tid: u32) -> Option<LwpStatus> {
-        // `/proc/TID` works for every thread.
+        // `/proc/TID` exists for every thread.
         let stat = self.os.stat(tid, None).ok()??;
         let pid = if stat.kernel { None } else { self.os.process_of(tid).ok()? };
         let status = self.status(TaskId { pid: pid?, tid: Some(tid), start: stat.start }).ok()?;
@@ -208,14 +208,14 @@ impl LinuxMachine {
         }
     }
 
-    /// The note that a thread was bound to nothing, unless something is remembered of it already.
+    /// Records that a thread had no binding, unless something is recorded already.
     fn note_of_freedom(&self, knob: &Knob) -> Option<Step> {
         let all = Some(ALL.to_owned());
         let is_known = self.journal.baseline(knob).is_some();
         (!is_known).then(|| Step::new(knob.clone(), all.clone(), all).keeping())
     }
 
-    /// The steps that bind one thread to CPUs, or unbind it.
+    /// The steps that bind a thread to CPUs, or unbind it.
     fn rebinding_steps(
         &self,
         task: TaskId,
@@ -229,12 +229,11 @@ impl LinuxMachine {
         if !to.is_empty() {
             let after = to.to_string();
             if !status.cpus.is_empty() {
-                // Bound already, by inheritance or by somebody else: what unbinding leads back to is no
-                // binding, not that one.
+                // The thread has an inherited or foreign binding. Unbinding must lead to no binding, and not to that one.
                 steps.extend(self.note_of_freedom(&knob));
             }
             if before != after || to.len() > 1 {
-                // A mask of somebody else's that is the same is what unbinding leads back to.
+                // An equal foreign mask is restored by unbinding.
                 steps.push(Step::new(knob, Some(before), Some(after)).keeping());
             }
             return Ok(steps);
@@ -243,14 +242,14 @@ impl LinuxMachine {
             return Ok(steps);
         }
         if self.is_cooperative(status.set) {
-            // The mask that makes it a member comes back, and what it was before stays remembered.
+            // Restore the mask of the set's members. The original mask stays recorded.
             steps.push(Step::new(knob, Some(before), set.map(|s| s.cpus().to_string())));
             return Ok(steps);
         }
         let original = self.journal.baseline(&knob).flatten().unwrap_or_else(|| ALL.to_owned());
         let whole = self.is_whole(&original, &self.cpuset_of(task)?);
         if !whole {
-            // What is remembered until it is whole again is no binding.
+            // Until the whole process is unbound, the recorded state is no binding.
             steps.extend(self.note_of_freedom(&knob));
         }
         let step = Step::new(knob, Some(before), Some(original));
@@ -280,7 +279,7 @@ fn is_bound(thread: &LwpStatus) -> bool {
     !thread.cpus.is_empty() || !thread.set.is_default()
 }
 
-/// One line of the outcome: for the process as a whole where all its threads were meant.
+/// One line of the outcome: for the process as a whole if all its threads were selected.
 fn rebindings<T: Clone>(
     pid: Pid,
     whole: bool,
@@ -288,7 +287,7 @@ fn rebindings<T: Clone>(
     to: Option<T>,
 ) -> Vec<Rebinding<T>> {
     if whole {
-        // As on Solaris, any bound thread stands for the process.
+        // As on Solaris, any bound thread represents the process.
         let from = from.iter().find_map(|(_, f)| f.clone());
         return vec![Rebinding { pid, lwp: None, from, to }];
     }
@@ -337,8 +336,8 @@ impl Threads for LinuxMachine {
     fn bound(&self) -> Result<Vec<LwpStatus>, Refusal> {
         let mut bound = Vec::new();
         if self.has_cgroups() {
-            // The cgroups list all threads; and only one that is in one of ours, or has a mask of one CPU or of a list that
-            // we bound something to, can be bound.
+            // The cgroups list all threads. A thread can only be bound if it is in one of our cgroups, or has a mask of one CPU
+            // or one of our recorded lists.
             let lists = self.bound_lists();
             let machine = |e: std::io::Error| Refusal::operation(Reason::Machine(e.to_string()));
             for (path, tids) in self.os.threads_by_group().map_err(machine)? {
@@ -350,7 +349,7 @@ impl Threads for LinuxMachine {
             return Ok(bound);
         }
         for process in self.processes()?.into_iter().filter(|p| !p.kernel) {
-            // One that ends while we look is not bound.
+            // A thread that ends meanwhile is not bound.
             let Ok(lwps) = self.lwps(process.pid) else { continue };
             bound.extend(lwps.into_iter().filter(is_bound));
         }
@@ -417,7 +416,7 @@ impl Threads for LinuxMachine {
         }
         let mut steps = self.noting_masks(&view, &[], plan(&view, &Wanted::of(&view, sets, moves)))?;
         if to.is_none() {
-            // One that left without a command stays where it is.
+            // A task that left its set without a command stays in its current cgroup.
             let left = view.left.iter().filter(|left| left.task.pid == pid.0);
             steps.extend(left.filter_map(|left| self.record_of_member(left.task, None)));
         }
@@ -431,7 +430,7 @@ impl Threads for LinuxMachine {
 
     fn prepare_start_in_default(&self, pid: Pid) -> Result<Change<()>, Refusal> {
         if !self.has_cgroups() {
-            // Without rights a process keeps out of the sets of its own accord.
+            // Without rights, a process avoids the sets through its own mask.
             return Ok(self.cooperative_bind(pid, true, None)?.map(|_| ()));
         }
         let (whole, stat) = self.os.identify(pid, None)?;

@@ -1,4 +1,4 @@
-//! Topology from sysfs and `/proc/cpuinfo`. Places of CPUs that are off-line: see `offline`.
+//! CPU topology from sysfs and `/proc/cpuinfo`. For off-line CPUs see `offline`.
 
 use crate::cpu_info::CpuInfo;
 use crate::cpu_lists::{CACHE, CHIP, CORE, cpus, first_of};
@@ -12,8 +12,8 @@ use millpond_model::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Cores with less than so many hundredths of the capacity of the fastest are the frugal ones of a hybrid machine. Cores of one design differ by
-/// less, where their highest clocks differ.
+/// Cores with less than this percentage of the fastest core's capacity are efficiency cores. Cores of one design with different
+/// maximal clocks differ by less.
 const FRUGAL_PERCENT: u64 = 75;
 
 impl LinuxMachine {
@@ -34,7 +34,7 @@ impl LinuxMachine {
             let kept = os.kept_places();
             places.complete(&offline, &kept, is_smt_limited(os), home);
             kept.complete(&mut caches, &offline);
-            // Intel's lists leave off-line CPUs out.
+            // Intel's lists omit off-line CPUs.
             let of_core: BTreeMap<CpuId, CoreKind> =
                 kinds.iter().filter_map(|(cpu, kind)| Some((*places.core.get(cpu)?, *kind))).collect();
             for cpu in offline.iter().filter(|_| !kinds.is_empty()).collect::<Vec<_>>() {
@@ -64,8 +64,8 @@ impl LinuxMachine {
             .map_err(|e| broken(format!("the topology in sysfs contradicts itself: {e}")))
     }
 
-    /// The step that keeps the places of all CPUs in the record before some of them go off-line; none where it has them. A CPU may have another place than
-    /// when it was kept: another program replaced it.
+    /// The step that records the positions of all CPUs before some go off-line; `None` if the record is up to date. The position
+    /// of a CPU may differ from its record, because another program replaced the CPU.
     pub(crate) fn keep_places(&self, online: &CpuSet) -> Result<Option<Step>, Refusal> {
         let after = self.os.kept_places().with(&self.read_topology()?, online).text();
         let before = self.os.shared_record(RECORD);
@@ -73,7 +73,7 @@ impl LinuxMachine {
         Ok((before != after).then(|| Step::new(knob, before, after)))
     }
 
-    /// The strands of each CPU's core: no other file is read than theirs.
+    /// The strands of each CPU's core. Reads no other files.
     pub(crate) fn read_cores(&self, cpus: &[CpuId]) -> BTreeMap<CpuId, CpuSet> {
         let strands = |cpu: CpuId| {
             strands(&self.os.root, &topology_dir(&self.os, cpu))
@@ -87,10 +87,10 @@ fn topology_dir(os: &Os, cpu: CpuId) -> PathBuf {
     os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/topology"))
 }
 
-/// Cores and chips of the CPUs of which the kernel tells them; and those of which it does not, because they are off-line.
+/// Cores and chips of the CPUs, and the CPUs without this information because they are off-line.
 fn read_places(os: &Os, present: &CpuSet, online: &CpuSet) -> (Places, CpuSet) {
     let (mut places, mut offline) = (Places::default(), CpuSet::new());
-    // CPUs of chips without a number, which s390 and partitions of POWER have, with the lowest CPU of their chip.
+    // CPUs of chips without a number (s390, POWER partitions), with the lowest CPU of their chip.
     let mut unnumbered: BTreeMap<CpuId, CpuId> = BTreeMap::new();
     for cpu in present.iter() {
         let dir = topology_dir(os, cpu);
@@ -112,7 +112,7 @@ fn read_places(os: &Os, present: &CpuSet, online: &CpuSet) -> (Places, CpuSet) {
         let mut next = places.chip.values().max().map_or(0, |chip| chip.0.saturating_add(1));
         let mut chips: BTreeMap<CpuId, ChipId> = BTreeMap::new();
         for (cpu, lowest) in unnumbered {
-            // Its number is counted, and stays when a whole chip before it goes off-line.
+            // The chip gets the next number. It keeps the number when a lower chip goes off-line.
             let chip = *chips.entry(lowest).or_insert_with(|| kept.chip(cpu).unwrap_or(ChipId(next)));
             next = next.max(chip.0.saturating_add(1));
             places.chip.insert(cpu, chip);
@@ -121,14 +121,14 @@ fn read_places(os: &Os, present: &CpuSet, online: &CpuSet) -> (Places, CpuSet) {
     (places, offline)
 }
 
-/// Whether cores run fewer strands than they have: after a boot with `nosmt`, by `smt/control`, or by `ppc64_cpu`.
+/// Whether the number of strands per core is limited: after a boot with `nosmt`, by `smt/control`, or by `ppc64_cpu`.
 fn is_smt_limited(os: &Os) -> bool {
     let file = os.root.sys.join("devices/system/cpu/smt/control");
     let control = os.root.read_value(&file).ok().flatten().unwrap_or_default();
     matches!(control.trim(), "off" | "forceoff") || control.trim().parse::<u32>().is_ok()
 }
 
-/// The strands of a core, given the directory `topology` of a CPU.
+/// The strands of a core, from the directory `topology` of a CPU.
 fn strands(root: &Root, dir: &Path) -> Option<CpuSet> {
     first_of(root, dir, &CORE)
 }
@@ -141,7 +141,7 @@ fn number(os: &Os, path: &Path) -> Option<i64> {
     os.root.read(path).ok().flatten()?.trim().parse().ok()
 }
 
-/// The kinds of cores of a hybrid machine: Intel's by their lists, others by their capacity.
+/// The core kinds of a hybrid machine: Intel's by their lists, others by their capacity.
 fn read_kinds(os: &Os, present: &CpuSet) -> BTreeMap<CpuId, CoreKind> {
     let mut kinds = BTreeMap::new();
     for (name, kind) in [("cpu_core", CoreKind::Performance), ("cpu_atom", CoreKind::Efficiency)] {
@@ -163,7 +163,7 @@ fn read_kinds(os: &Os, present: &CpuSet) -> BTreeMap<CpuId, CoreKind> {
         if is_frugal { CoreKind::Efficiency } else { CoreKind::Performance }
     };
     kinds.extend(capacities.into_iter().map(|(cpu, capacity)| (cpu, kind(capacity))));
-    // All alike.
+    // Only one kind: not a hybrid machine.
     if kinds.values().all(|kind| *kind == CoreKind::Performance) { BTreeMap::new() } else { kinds }
 }
 
@@ -193,7 +193,7 @@ fn read_caches(os: &Os, present: &CpuSet) -> Vec<Cache> {
     caches
 }
 
-/// Nominal clock: what the firmware or the driver says.
+/// Nominal clock rate, from the firmware or the driver.
 fn clock_mhz(os: &Os, cpu: CpuId) -> Option<u64> {
     let dir = os.root.sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq"));
     let khz = ["base_frequency", "cpuinfo_max_freq"].iter().find_map(|name| number(os, &dir.join(name)))?;

@@ -1,7 +1,7 @@
 //! The kernel's tracing files, mounted or not.
 //!
-//! Where they are not mounted they are reached through a mount that is attached nowhere: it has a file
-//! descriptor and no path, no other process can see it, and it ends with the descriptor.
+//! If they are not mounted, a detached mount is used: it has a file descriptor and no path, no other process can see it, and it
+//! ends with the descriptor.
 
 use crate::{Root, is_gone};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -20,7 +20,7 @@ pub(crate) struct Tracefs {
 }
 
 impl Tracefs {
-    /// Opens it where it is mounted, else without a mount point.
+    /// Opens the mounted directory, else a detached mount.
     ///
     /// # Errors
     /// The reason, as the second half of a sentence.
@@ -33,7 +33,7 @@ impl Tracefs {
         Ok(Tracefs { dir, path })
     }
 
-    /// Its path, which a detached one has for as long as it is open, and for this process alone.
+    /// Its path. The path of a detached mount is valid while it is open, and only for this process.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -43,7 +43,7 @@ impl Tracefs {
         self.dir.as_fd()
     }
 
-    /// The number of the tracepoint `category:name`, which changes from kernel to kernel.
+    /// The id of the tracepoint `category:name`, which differs between kernels.
     ///
     /// # Errors
     /// The reason, as the second half of a sentence.

@@ -1,4 +1,4 @@
-//! What a plan is made from: the cgroup tree as it is, read once.
+//! The cgroup tree, read once: the input of a plan.
 
 use crate::Os;
 use crate::hierarchy::lists_cpuset;
@@ -13,27 +13,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What is wanted of a set: the label of its cgroup.
+/// The requested attributes of a set: the label of its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetLabel {
     /// Members in order of arrival.
     pub members: Vec<CpuId>,
-    /// `own` when it should be exclusive, `shared` when other processes are not pushed out. What comes of the wish is
-    /// [`View::mode`].
+    /// `own` for an exclusive set, `shared` if other processes may run there, too. [`View::mode`] is the resulting mode.
     pub mode: PsetMode,
-    /// Existing cgroups that are bound to the set as they are.
+    /// Existing cgroups that are bound to the set in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
-    /// Where the memory of what is bound to it comes from.
+    /// The memory nodes for its tasks.
     #[serde(default, skip_serializing_if = "SetMemory::is_all")]
     pub memory: SetMemory,
-    /// What makes it a fence.
+    /// The settings of a fence, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fencing>,
     /// The sets from which members were taken, the last one last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub former: BTreeMap<CpuId, Vec<Former>>,
-    /// Grows with each set made: the order of creation.
+    /// Increases with each created set: the order of creation.
     pub serial: u64,
 }
 
@@ -52,23 +51,23 @@ impl SetLabel {
         }
     }
 
-    /// As the label's text.
+    /// The label's text.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A cgroup as it is.
+/// The current state of a cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
-    /// `cpuset.cpus`: what was asked for. Empty inherits on version 2.
+    /// `cpuset.cpus`: the requested list. Empty means inherited on version 2.
     pub cpus: CpuSet,
-    /// `cpuset.mems`: on version 2 only of the cgroups of sets, and absent where they inherit.
+    /// `cpuset.mems`: on version 2 only for cgroups of sets, and `None` where they inherit.
     pub mems: Option<Value>,
     /// `cpuset.memory_migrate` is on (version 1).
     pub migrates: bool,
-    /// `cpuset.cpu_exclusive` is on (version 1; of cgroups of others).
+    /// `cpuset.cpu_exclusive` is on (version 1; foreign cgroups only).
     pub is_exclusive: bool,
     /// `cpuset.cpus.partition` unless it is `member`.
     pub partition: Option<Value>,
@@ -76,11 +75,11 @@ pub struct Group {
     pub exclusive: CpuSet,
     /// Whether the cpuset controller is enabled below it (version 2).
     pub controller: bool,
-    /// What is wanted of it, for the cgroup of a set.
+    /// The label of a set's cgroup.
     pub label: Option<String>,
-    /// Where the tasks of a leaf of ours came from.
+    /// The original cgroup of the tasks in a leaf of ours.
     pub origin: Option<String>,
-    /// Units of others that were started in it (a slice of ours).
+    /// Foreign units that were started in it (a slice of ours).
     pub units: Vec<String>,
 }
 
@@ -91,18 +90,18 @@ impl Group {
         matches!(self.partition.as_deref(), Some("root" | "isolated"))
     }
 
-    /// What it takes as a partition: its exclusive list where it has one.
+    /// The CPUs that it takes as a partition: its exclusive list if it has one.
     fn partition_cpus(&self) -> &CpuSet {
         if self.exclusive.is_empty() { &self.cpus } else { &self.exclusive }
     }
 }
 
-/// A task that left.
+/// A task that left its set without a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The process, or a thread of it that was bound by itself.
+    /// The process, or a thread that was bound individually.
     pub task: TaskId,
-    /// Where it is.
+    /// Its current cgroup.
     pub at: String,
     /// Its leaf.
     pub leaf: String,
@@ -117,70 +116,70 @@ impl fmt::Display for Left {
     }
 }
 
-/// A task and where it is.
+/// A task and its cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskAt {
-    /// Which.
+    /// The task.
     pub id: TaskId,
     /// Its cgroup.
     pub at: String,
-    /// A thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// The kernel refuses to move it.
+    /// Whether the kernel refuses to move it.
     pub pinned: bool,
 }
 
-/// Whether the tasks of the root cgroup are listed too. Only version 1 needs them, where an exclusive set must move them.
+/// Whether to list the tasks of the root cgroup. Only version 1 needs them, because an exclusive set must move them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RootTasks {
-    /// No.
+    /// Never.
     Unlisted,
     /// If one of the live sets is exclusive.
     ForLiveSets,
-    /// An exclusive set is to be made.
+    /// Always: an exclusive set is to be created.
     Listed,
 }
 
 /// The tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct View {
-    /// Version 1.
+    /// Whether it is version 1.
     pub v1: bool,
-    /// The kernel knows partitions.
+    /// Whether the kernel supports partitions.
     pub partitions: bool,
-    /// Partitions can stand below cgroups that are none (since 6.7).
+    /// Whether partitions can be below cgroups that are not partitions (since 6.7).
     pub remote_partitions: bool,
-    /// An overlapping sibling makes a partition invalid (until 6.19).
+    /// Whether an overlapping sibling makes a partition invalid (until 6.19).
     pub overlap_kills: bool,
-    /// A partition whose cgroup is removed gives its CPUs back before the removal returns (since 6.15), not some time after.
+    /// Whether the removal of a partition's cgroup returns its CPUs before it completes (since 6.15), not some time later.
     pub prompt_removal: bool,
-    /// systemd owns the tree.
+    /// Whether systemd owns the tree.
     pub systemd: bool,
-    /// Every CPU that there could be.
+    /// All possible CPUs.
     pub possible: CpuSet,
     /// On-line CPUs.
     pub online: CpuSet,
-    /// On-line CPUs that the topmost cgroup of a container does not have.
+    /// On-line CPUs that the root cgroup of a container does not have.
     pub outside: CpuSet,
     /// Nodes with memory and their CPUs, where a set's memory is confined.
     pub nodes: Vec<(LgrpId, CpuSet)>,
     /// The root's memory nodes (version 1).
     pub mems: Value,
-    /// Every cgroup that matters, by path; parents sort before children. `/` is always there.
+    /// The relevant cgroups, by path; parents sort before children. `/` is always present.
     pub groups: BTreeMap<String, Group>,
-    /// Tasks in cgroups of ours, and on version 1 those of the root cgroup.
+    /// Tasks in our cgroups, and on version 1 those in the root cgroup.
     pub tasks: Vec<TaskAt>,
-    /// Tasks that left a set without a command: they are among `tasks` as if they were in it.
+    /// Tasks that left a set without a command. `tasks` lists them as if they were in it.
     pub left: Vec<Left>,
-    /// Sets in which units start from now on, where systemd owns the tree.
+    /// Sets in which units will start, if systemd owns the tree.
     pub kept: BTreeSet<PsetId>,
-    /// The configuration of pools as it was last committed, while they are enabled.
+    /// The last committed configuration of pools, while pools are enabled.
     pub recorded: Option<PoolsState>,
-    /// The set of each pool of it.
+    /// The set of each of its pools.
     pub pools: BTreeMap<PoolId, PsetId>,
-    /// Origins that still exist.
+    /// Original cgroups that still exist.
     pub origins: BTreeSet<String>,
-    /// The original values of what is not ours.
+    /// The original values of foreign settings.
     pub baselines: BTreeMap<Knob, Option<Value>>,
 }
 
@@ -193,7 +192,7 @@ impl View {
         Self::read_with(os, journal, root, &[])
     }
 
-    /// The same, with the neighbourhood of further cgroups that may become zones.
+    /// The same, including the siblings of further cgroups that may become zones.
     ///
     /// # Errors
     /// As for [`View::read`].
@@ -255,8 +254,8 @@ impl View {
         }
         view.partitions = !v1 && may_hold_partitions(os, &mount) && {
             let any = view.groups.keys().find(|p| *p != "/");
-            // Without the controller there is no file to ask; but every kernel with cpusets on version 2 that
-            // is still in use has partitions.
+            // Without the controller no such file exists. But every version 2 kernel with cpusets that is still in use has
+            // partitions.
             match any.filter(|_| view.groups["/"].controller) {
                 Some(path) => os.group(path).is_ok_and(|d| d.join("cpuset.cpus.partition").exists()),
                 None => true,
@@ -265,7 +264,7 @@ impl View {
         if view.sets().values().any(|set| !set.memory.is_all()) {
             view.read_nodes(os)?;
         }
-        // The topmost cgroup of the machine has no such file, and has all that partitions leave it.
+        // The root cgroup of the machine has no such file. It has all CPUs outside partitions.
         if !v1 && os.root.read_value(&mount.join("cpuset.cpus.partition")).map_err(at("/"))?.is_some() {
             let has = os.effective("/").map_err(|e| ("/".to_owned(), e))?;
             view.outside = &(&view.online - &has) - &(&view.own_cpus() | &view.partitioned());
@@ -295,7 +294,7 @@ impl View {
         Ok(())
     }
 
-    /// The nodes that the memory of a set comes from now; `None` for anywhere: nothing was asked for, or none of them has memory.
+    /// The nodes for the memory of a set; `None` without a limit: none was requested, or none of the nodes has memory.
     #[must_use]
     pub fn memory_nodes(&self, label: &SetLabel) -> Option<BTreeSet<LgrpId>> {
         let active = &label.cpus() & &self.online;
@@ -308,10 +307,10 @@ impl View {
         (!nodes.is_empty()).then_some(nodes)
     }
 
-    /// The same as the value of a list.
+    /// The same, as the value of a list.
     pub(crate) fn wanted_mems(&self, label: &SetLabel) -> Option<Value> {
         let nodes = self.memory_nodes(label)?;
-        // All of them is no limit.
+        // All nodes are no limit.
         if nodes.len() == self.nodes.len() {
             return None;
         }
@@ -327,7 +326,7 @@ impl View {
         }
     }
 
-    /// The cgroups on the way to a zone, with the neighbours of each.
+    /// Reads the ancestors of a zone, with the siblings of each.
     fn read_along(&mut self, os: &Os, zone: &str) -> Result<(), (String, KnobError)> {
         for above in ancestors(zone) {
             let dir = os.group(&above).map_err(|e| (above.clone(), e))?;
@@ -366,7 +365,8 @@ impl View {
         Ok(())
     }
 
-    /// A cgroup of others with version 2, and those below it that can be partitions: below a partition, and where CPUs are exclusive.
+    /// Reads a foreign version 2 cgroup, and its descendants that can be partitions: those below a partition, and those with
+    /// exclusive CPUs.
     fn read_partitions(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {
         let group = read_group(os, path)?;
         let holds = group.controller && (group.is_partition() || !group.exclusive.is_empty());
@@ -380,8 +380,8 @@ impl View {
         Ok(())
     }
 
-    /// The CPUs that other programs have for themselves, by cgroup: those of partitions, and with version 1 of exclusive cpusets. The cpuset with
-    /// the first CPU is what such a program leaves to the system.
+    /// The CPUs that other programs have reserved, by cgroup: those of partitions, and with version 1 of exclusive cpusets. The
+    /// cpuset with the first CPU is the one that such a program leaves to the system.
     #[must_use]
     pub fn foreign_partitions(&self) -> BTreeMap<&str, CpuSet> {
         let is_foreign = |path: &str| path != "/" && names::owner(path).is_none();
@@ -404,13 +404,13 @@ impl View {
         self.sets().values().fold(CpuSet::new(), |all, set| &all | &set.cpus())
     }
 
-    /// The CPUs that are in no set, and not in the default one either: other programs have them.
+    /// The CPUs in no set, not even the default one: other programs have reserved them.
     #[must_use]
     pub fn reserved(&self) -> CpuSet {
         &(&self.partitioned() | &self.outside) - &self.own_cpus()
     }
 
-    /// The CPUs that partitions take from the root cgroup now, ours and others.
+    /// The CPUs that partitions currently take from the root cgroup, ours and foreign ones.
     pub(crate) fn taken_from_root(&self) -> CpuSet {
         let partitions = self.groups.iter().filter(|(path, group)| *path != "/" && group.is_partition());
         partitions.fold(CpuSet::new(), |all, (_, group)| &all | group.partition_cpus())
@@ -431,7 +431,7 @@ impl View {
         let dir = os.group(path).map_err(|e| (path.to_owned(), e))?;
         let text = match os.root.read(&dir.join(file)) {
             Ok(text) => text.unwrap_or_default(),
-            // The file of a threaded cgroup cannot be read; its tasks belong to the cgroup above.
+            // The file of a threaded cgroup cannot be read. Its tasks belong to the parent.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => String::new(),
             Err(error) => return Err((path.to_owned(), knob_error(error))),
         };
@@ -443,7 +443,7 @@ impl View {
         Ok(())
     }
 
-    /// The sets that are live: what their labels say.
+    /// The live sets, from their labels.
     #[must_use]
     pub fn sets(&self) -> BTreeMap<PsetId, SetLabel> {
         let mut sets = BTreeMap::new();
@@ -456,20 +456,21 @@ impl View {
         sets
     }
 
-    /// The zones of a set that are there now. Others are remembered: a service that is stopped may start again.
+    /// The existing zones of a set. Missing ones stay in the label, because a stopped service may start again.
     pub fn present<'l>(&self, label: &'l SetLabel) -> impl Iterator<Item = &'l String> {
         label.zones.iter().filter(|zone| self.groups.contains_key(*zone))
     }
 
-    /// How a set is enforced here, given whether it has members that were moved or started by us.
+    /// The mode in which a set is enforced, given whether it has members that we moved or started.
     #[must_use]
     pub fn mode(&self, label: &SetLabel, has_tasks: bool) -> PsetMode {
-        // One that was started in a set meanwhile does not stand where it stood.
+        // A unit that was started in a set meanwhile has left its former cgroup.
         let moved = |zone: &String| {
             let unit = names::unit(zone);
             unit.is_some_and(|unit| self.groups.values().any(|group| group.units.contains(&unit)))
         };
-        // The runtime removes the group of a container that ended without a word to us. A partition that goes so makes the kernel complain (6.17).
+        // The runtime removes the cgroup of an ended container without a notification. Removing a partition this way causes a
+        // kernel warning (6.17).
         let may_be_partition = !self.present(label).any(|zone| names::is_of_pod(zone));
         match (label.mode, self.present(label).filter(|zone| !moved(zone)).count()) {
             (PsetMode::Shared, _) => PsetMode::Shared,
@@ -479,20 +480,20 @@ impl View {
         }
     }
 
-    /// Whether units were started in a set, or will be.
+    /// Whether units were started in a set, or will start there.
     #[must_use]
     pub fn holds_units(&self, id: PsetId) -> bool {
         let started = self.groups.get(&self.set_group(id)).is_some_and(|group| !group.units.is_empty());
         started || self.kept.contains(&id)
     }
 
-    /// Whether a set has members in its own cgroup.
+    /// Whether the set's own cgroup has members.
     #[must_use]
     pub fn has_tasks(&self, id: PsetId) -> bool {
         self.holds_units(id) || self.tasks.iter().any(|t| names::owner(&t.at) == Some(id))
     }
 
-    /// Whether a cgroup path can be gone back to.
+    /// Whether a task can be moved back to this cgroup.
     #[must_use]
     pub fn is_home(&self, origin: &str) -> bool {
         origin == "/" || self.origins.contains(origin) || self.groups.contains_key(origin)
@@ -504,7 +505,7 @@ impl View {
         if self.systemd { names::set_slice(id) } else { names::set_group(id) }
     }
 
-    /// The knob of a cgroup's CPUs.
+    /// The knob of a cgroup's CPU list.
     #[must_use]
     pub fn cpus_knob(&self, path: &str) -> LinuxKnob {
         match names::unit(path).filter(|_| self.systemd) {
@@ -513,7 +514,7 @@ impl View {
         }
     }
 
-    /// The knob of a cgroup of ours as a whole.
+    /// The knob of one of our cgroups as a whole.
     #[must_use]
     pub fn group_knob(&self, path: &str) -> LinuxKnob {
         match names::unit(path).filter(|_| self.systemd) {
@@ -522,27 +523,27 @@ impl View {
         }
     }
 
-    /// The original value of a control file, where we changed it.
+    /// The original value of a control file that we changed.
     #[must_use]
     pub fn baseline(&self, knob: &LinuxKnob) -> Option<&Option<Value>> {
         self.baselines.get(&knob.knob())
     }
 }
 
-/// Whether partitions can stand below the root that we see. The root of the machine has no such file; that of
-/// a namespace has one, and holds partitions only if it is one itself.
+/// Whether partitions can exist below the visible root. The root of the machine has no such file. The root of a cgroup namespace
+/// has one, and can have partitions only if it is one itself.
 fn may_hold_partitions(os: &Os, mount: &std::path::Path) -> bool {
     let flag = os.root.read_value(&mount.join("cpuset.cpus.partition")).ok().flatten();
     flag.is_none_or(|flag| matches!(flag.trim(), "root" | "isolated"))
 }
 
-/// The cgroups above a path, topmost first, without the root: `/a` and `/a/b` for `/a/b/c`.
+/// The ancestors of a path, topmost first, without the root: `/a` and `/a/b` for `/a/b/c`.
 #[must_use]
 pub fn ancestors(path: &str) -> Vec<String> {
     path.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(i, _)| path[..i].to_owned()).collect()
 }
 
-/// A path and all cgroups above it, the root first: `/`, `/a` and `/a/b` for `/a/b`.
+/// A path and all its ancestors, the root first: `/`, `/a` and `/a/b` for `/a/b`.
 pub(crate) fn with_ancestors(path: &str) -> Vec<String> {
     let own = (path.len() > 1).then(|| path.to_owned());
     std::iter::once("/".to_owned()).chain(ancestors(path)).chain(own).collect()
@@ -563,7 +564,7 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     let value = |file: CpusetFile| Ok(read(file.name())?.and_then(|t| file.value_of(t.trim_end())));
     let list = |text: Option<String>| text.and_then(|t| t.trim_end().parse().ok()).unwrap_or_default();
     let mut group = Group::default();
-    // Where the controller is not enabled there are no files of its own.
+    // Without the controller the cgroup has no such files.
     let cpus = read("cpuset.cpus")?;
     let has_cpusets = cpus.is_some();
     group.cpus = list(cpus);
@@ -588,7 +589,7 @@ fn read_group(os: &Os, path: &str) -> Result<Group, (String, KnobError)> {
     Ok(group)
 }
 
-/// Where the tasks of a leaf of ours came from; `None` for a cgroup that is no leaf of ours.
+/// The original cgroup of the tasks in a leaf of ours; `None` if the cgroup is not one.
 fn leaf_origin(os: &Os, path: &str, name: &str) -> Result<Option<String>, (String, KnobError)> {
     if let Some(origin) = names::origin(name) {
         return Ok(Some(origin));
@@ -604,11 +605,11 @@ fn leaf_origin(os: &Os, path: &str, name: &str) -> Result<Option<String>, (Strin
     os.label(&leaf, "origin").map_err(|e| (leaf, e))
 }
 
-/// Identifies a listed task; `None` when it has ended meanwhile.
+/// Identifies a listed task; `None` if it has ended.
 fn task_at(os: &Os, number: u32, thread: bool, path: &str) -> Option<TaskAt> {
     let stat = os.stat(number, None).ok().flatten()?;
     let id = if thread {
-        // `/proc/TID` works for every thread although it is not listed.
+        // `/proc/TID` exists for every thread, although it is not listed.
         let pid = if stat.kernel { number } else { os.process_of_started(number, stat.start)? };
         TaskId { pid, tid: Some(number), start: stat.start }
     } else {
@@ -623,7 +624,7 @@ pub fn control(group: &str, file: CpusetFile) -> LinuxKnob {
     LinuxKnob::File(ControlFile::cpuset(group, file))
 }
 
-/// A refusal that concerns a process.
+/// A refusal about a process.
 #[must_use]
 pub fn about(pid: u32, reason: Reason) -> Refusal {
     Refusal::new(Subject::Process(millpond_model::Pid(pid)), reason)

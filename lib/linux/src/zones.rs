@@ -1,9 +1,9 @@
-//! The Zones facet: existing cgroups that are bound to a set as they are.
+//! The Zones facet: existing cgroups that are bound to a set in place.
 //!
-//! A zone is called as its manager calls it (`nginx.service`, the first twelve digits of a container) or by
-//! its path. Containers of pods are called by names that the agent of a node gives them (`web/nginx-7c/nginx`).
-//! Cgroups below managers that write their lists themselves are refused: what we wrote would last until they do.
-//! The kubelet's are not where the agent answers for them.
+//! A zone is identified by the name that its manager uses (`nginx.service`, the first twelve digits of a container id) or by its
+//! path. Containers of pods have names from the node agent (`web/nginx-7c/nginx`). Cgroups below managers that write CPU lists
+//! themselves are refused, because the manager would overwrite our lists. Cgroups of the kubelet are accepted if the node agent
+//! manages them.
 
 use crate::files::{Replacing, replace_file};
 use crate::messages::reason;
@@ -18,16 +18,16 @@ use millpond_model::pools::PoolsState;
 use millpond_model::{Pid, PoolId, PsetId, printable};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The record of what containers of pods are called.
+/// The record with the names of pod containers.
 const CONTAINERS: &str = "containers";
 
-/// How deep zones are looked for: a container of a pod of a class of a slice.
+/// Maximal depth of the search. A container is at: slice, QoS class, pod, container.
 const DEPTH_MAX: usize = 6;
 
-/// So many zones that have ended are remembered for each set: a container that is restarted may come back under its name.
+/// Number of ended zones that are kept per set: a restarted container may return under its name.
 const ENDED_MAX: usize = 32;
 
-/// What sort of group a cgroup's name stands for, and what users call it. `None` for the root.
+/// Kind and name of the zone at a cgroup path. `None` for the root.
 pub(crate) fn classify(path: &str) -> Option<(&'static str, String)> {
     sort(path).map(|(kind, name)| (kind, printable(name).into_owned()))
 }
@@ -56,34 +56,34 @@ fn sort(path: &str) -> Option<(&'static str, &str)> {
     Some(("group", path))
 }
 
-/// What containers of pods are called, by the names that [`classify`] gives them.
+/// Names of pod containers, by their names from [`classify`].
 #[derive(Debug, Default)]
 pub(crate) struct ContainerNames(BTreeMap<String, String>);
 
 impl ContainerNames {
-    /// As the agent of the node told them last. A record that cannot be understood has none.
+    /// The names that the node agent sent last. Empty if the record is invalid.
     pub(crate) fn told(os: &Os) -> ContainerNames {
         let text = os.record(CONTAINERS).unwrap_or_default();
         ContainerNames(serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// What sort of group it is, and what users call it. `None` for the root.
+    /// Kind and name of the zone, with names of pod containers. `None` for the root.
     pub(crate) fn classify(&self, path: &str) -> Option<(&'static str, String)> {
         let (kind, name) = classify(path)?;
         let told = self.0.get(&name).filter(|_| kind == "container" && names::is_of_pod(path));
         Some((kind, told.map_or(name, |told| printable(told).into_owned())))
     }
 
-    /// Whether the agent of the node answers for a container.
+    /// Whether the node agent manages a container.
     fn knows(&self, path: &str) -> bool {
         classify(path).is_some_and(|(kind, name)| kind == "container" && self.0.contains_key(&name))
     }
 }
 
-/// What [`manager`] calls the kubelet.
+/// The kubelet's name in [`manager`].
 pub(crate) const KUBELET: &str = "the kubelet";
 
-/// Who writes the lists of a cgroup, if somebody does.
+/// The manager that writes the lists of a cgroup, if there is one.
 pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     let parts = || path.split('/');
     if names::is_of_pod(path) {
@@ -97,14 +97,15 @@ pub(crate) fn manager(path: &str) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// How many services, scopes and containers a cgroup is inside of: each makes the groups below it by itself, and gives them any name.
+/// The number of services, scopes and containers above a cgroup. Each of these creates its own child cgroups, with arbitrary
+/// names.
 pub(crate) fn managers_above(path: &str) -> usize {
     let above = path.match_indices('/').skip(1).filter_map(|(at, _)| classify(&path[..at]));
     above.filter(|(kind, _)| matches!(*kind, "unit" | "container")).count()
 }
 
 impl LinuxMachine {
-    /// Every cgroup that is a zone, with its path.
+    /// Every zone, with its path.
     fn zone_paths(&self) -> Result<Vec<(String, Zone)>, Refusal> {
         let view = self.view(RootTasks::Unlisted)?;
         let sets = view.sets();
@@ -145,7 +146,7 @@ impl LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// The zone of a name, with its path, that nobody else manages.
+    /// The zone with this name, and its path. Refuses zones with another manager.
     pub(crate) fn zone_called(&self, zone: &str) -> Result<(String, Zone), Refusal> {
         let refuse = |reason| Refusal::new(Subject::Zone(zone.to_owned()), reason);
         let zones = self.zone_paths()?;
@@ -153,7 +154,7 @@ impl LinuxMachine {
             path == zone || found.name == zone || classify(path).is_some_and(|(_, name)| name == zone)
         };
         let mut matching: Vec<(String, Zone)> = zones.into_iter().filter(is_meant).collect();
-        // Anybody may call a group as they like in a tree that is theirs: it counts less than one of the system.
+        // Users can choose cgroup names in their own part of the tree, so a cgroup of the system takes precedence.
         matching.sort_by_key(|(path, _)| (path != zone, managers_above(path)));
         let rank = |found: &(String, Zone)| (found.0 != zone, managers_above(&found.0));
         let mut matching = matching.into_iter();
@@ -173,8 +174,8 @@ impl LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// Forgets zones that have ended, beyond the last [`ENDED_MAX`]. Only containers and scopes: their names are not given again, while a unit that
-    /// was stopped starts under the same one.
+    /// Removes ended zones beyond the last [`ENDED_MAX`] from a label. Only containers and scopes: their names are not reused,
+    /// while a stopped unit starts under the same name.
     pub(crate) fn forget_ended(&self, zones: &mut Vec<String>) {
         let has_ended = |path: &String| {
             let comes_back =
@@ -310,7 +311,7 @@ mod tests {
         let name = |path: &str| names.classify(path).map(|(kind, name)| format!("{kind} {name}"));
         let of_pod = format!("/kubepods/burstable/pod7/{id}");
         assert_eq!(name(&of_pod).as_deref(), Some("container web/nginx-7c/nginx"));
-        // What nobody but the kubelet could have made.
+        // Cgroups that the kubelet did not create.
         assert_eq!(name(&format!("/docker/{id}")).as_deref(), Some("container 0123456789ab"));
         assert_eq!(name("/system.slice/nginx.service").as_deref(), Some("unit nginx.service"));
         let other = "1".repeat(64);

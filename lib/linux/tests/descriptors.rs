@@ -1,4 +1,5 @@
-//! A process that may open only so many files: a change is made whole or not at all. One test, because the limit is the process's.
+//! A process at its descriptor limit: a change is made completely or not at all. A single test, because the limit applies to the
+//! process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +15,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-/// Does something while only `more` descriptors can be opened.
+/// Runs `action` with only `more` further descriptors available.
 fn with_few<T>(more: u64, action: impl FnOnce() -> T) -> T {
     let usual = getrlimit(Resource::Nofile);
     let next = u64::try_from(File::open("/dev/null").unwrap().as_raw_fd()).unwrap();
@@ -24,7 +25,7 @@ fn with_few<T>(more: u64, action: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What is there, but for the state directory.
+/// All files except the state directory.
 fn seen(made: &HandMade) -> BTreeMap<PathBuf, String> {
     let state = made.dir.path().join("state");
     made.snapshot().into_iter().filter(|(path, _)| !path.starts_with(&state)).collect()

@@ -1,10 +1,11 @@
-//! Writes the figures of experiments into the pages of `docs/` that have a place for them.
+//! Writes the figures of experiments into the pages of `docs/`.
 //!
 //! ```text
 //! cargo run --release -p millpond-golden --example figures [PART…]
 //! ```
-//! A part is an experiment (but `twin`, which measures the machine at hand), or `machines`, `workloads`, `fits`, `points` or `parameters`. Without a name, all of them, which takes minutes. The part
-//! `together` is written each time, from the tables of the page.
+//! A part is an experiment (except `twin`, which measures the running machine), or `machines`, `workloads`, `fits`, `points` or
+//! `parameters`. Without a name all of them are written, which takes minutes. The part `together` is always written, from the
+//! tables of the page.
 
 #![allow(clippy::print_stderr, reason = "a program for a terminal")]
 
@@ -42,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&page, "together", &together(&fs::read_to_string(&page)?))
 }
 
-/// Replaces a part of a page. The page is read each time: a long run must not undo what was edited meanwhile.
+/// Replaces a part of a page. Reads the page each time, because it may be edited during a long run.
 fn write(path: &Path, name: &str, new: &str) -> Result<(), Box<dyn Error>> {
     let text = fs::read_to_string(path)?;
     let text = with_part(&text, name, new).ok_or_else(|| format!("there is no place for {name}"))?;

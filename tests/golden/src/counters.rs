@@ -1,4 +1,4 @@
-//! Counters of hardware under the commands: the simulated ones, which others may use too, and whose processors may go while they count.
+//! Simulated hardware counters with faults: contention by other users, and CPUs that go off-line during counting.
 
 use crate::machine::{Mischief, Stage};
 use millpond_machine::facets::{
@@ -7,7 +7,7 @@ use millpond_machine::facets::{
 use millpond_machine::{Absent, HardwareCounters, Refusal};
 use millpond_model::{Counted, CpuId, Lwp, Nanos, Pid, State};
 
-/// Those of the simulated machine, with mischief.
+/// The simulated machine's counters, with the faults.
 impl HardwareCounters for Stage {
     fn hardware(&self) -> Result<(), Absent> {
         self.sim().hardware()
@@ -41,14 +41,14 @@ impl HardwareCounters for Stage {
     }
 }
 
-/// Counters of processors that others have in a part of the time.
+/// CPU counters that are available only for a part of the time.
 struct Contended<'a> {
     stage: &'a Stage,
     counting: Box<dyn CpuCounting + 'a>,
     samples: u32,
 }
 
-/// Before this reading a processor goes: the first is where counting begins, the second the first sample.
+/// The CPU goes off-line before this reading. The first reading is the start of counting, the second the first sample.
 const GOES_BEFORE: u32 = 3;
 
 impl CpuCounting for Contended<'_> {
@@ -77,7 +77,7 @@ impl CpuCounting for Contended<'_> {
     }
 }
 
-/// Counters of threads that others have in a part of the time.
+/// Thread counters that are available only for a part of the time.
 struct ContendedThreads<'a> {
     mischief: &'a Mischief,
     tracking: Box<dyn Tracking + 'a>,
@@ -112,7 +112,7 @@ impl Tracking for ContendedThreads<'_> {
     }
 }
 
-/// What would have been counted in so many percent of the time.
+/// The counts scaled to a percentage of the time.
 fn share(counted: &Counted, percent: u64) -> Counted {
     let of = |value: u64| value.saturating_mul(percent) / 100;
     Counted {

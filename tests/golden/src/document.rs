@@ -1,13 +1,14 @@
-//! Figures in documents: tables of experiments between two comments, written anew by the program.
+//! Generated figures in documents: tables of experiments between two comments.
 //!
 //! ```text
 //! <!-- e4: begin -->
-//! what the program writes
+//! generated text
 //! <!-- e4: end -->
 //! ```
 //!
-//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/explanation/simulator.md`, machines and workloads
-//! into `docs/reference/simulator.md`, and experiments of our own into `docs/explanation/pools.md`; a test runs the quick ones and compares.
+//! `cargo run --release -p millpond-golden --example figures [PART…]` writes them into `docs/explanation/simulator.md`, machines
+//! and workloads into `docs/reference/simulator.md`, and experiments of our own into `docs/explanation/pools.md`. A test runs the
+//! quick ones and compares the result.
 
 use millpond_experiments::published::{
     ChoiceError, Choices, Errors, Experiment, Figure, Findings, Fit, Lab, Point, SEEDS, Score, fits,
@@ -20,13 +21,13 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-/// The simulator's experiments, as the page was when this was compiled.
+/// The page with the simulator's experiments, as of this build.
 pub const SIMULATOR: &str = include_str!("../../../docs/explanation/simulator.md");
 
-/// Machines, machine files and workloads.
+/// The page with machines, machine files and workloads.
 pub const MACHINES: &str = include_str!("../../../docs/reference/simulator.md");
 
-/// Measurements of pools, where experiments of our own are.
+/// The page with measurements of pools, including experiments of our own.
 pub const POOLS: &str = include_str!("../../../docs/explanation/pools.md");
 /// The page of twins.
 pub const TWIN: &str = include_str!("../../../docs/explanation/twin.md");
@@ -41,16 +42,16 @@ pub fn page_of(part: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Findings of an experiment of our own as a part of a document: as a terminal shows them.
+/// The findings of an experiment of our own, in the form of a terminal session.
 #[must_use]
 pub fn verbatim(findings: &Findings) -> String {
     format!("\n```\n$ millpond experiment {}\n{}```\n\n", findings.experiment, findings.text())
 }
 
-/// Over so many seeds of chance figures are shown.
+/// Number of random seeds for figures.
 const SEEDS_OF_FIGURES: &str = "20";
 
-/// Runs an experiment without options, on the machines as they are; over several seeds where it can be.
+/// Runs an experiment without options, on unchanged machines. Uses several seeds if the experiment supports it.
 ///
 /// # Errors
 /// [`Failure`] of the run.
@@ -64,7 +65,7 @@ pub fn run(experiment: &Experiment) -> Result<Findings, Failure> {
     experiment.run(&mut Lab::new(&stop, Vec::new(), &mut quiet), &choices)
 }
 
-/// What stands between the comments of a name, if they are there.
+/// The text between the comments of a name, if they exist.
 #[must_use]
 pub fn part<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let [begin, end] = marks(name);
@@ -72,7 +73,7 @@ pub fn part<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     Some(behind.split_once(&end)?.0)
 }
 
-/// The text with something else between the comments of a name; none where they are not there.
+/// Replaces the text between the comments of a name; `None` if they do not exist.
 #[must_use]
 pub fn with_part(text: &str, name: &str, new: &str) -> Option<String> {
     let [begin, end] = marks(name);
@@ -85,7 +86,7 @@ fn marks(name: &str) -> [String; 2] {
     [format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n")]
 }
 
-/// Findings as a part of a document: every point, how good they are, and the notes.
+/// Findings as a part of a document: all points, their accuracy, and the notes.
 #[must_use]
 pub fn markdown(findings: &Findings) -> String {
     let mut text = String::new();
@@ -130,10 +131,10 @@ pub fn markdown(findings: &Findings) -> String {
     text
 }
 
-/// What writes a part that takes no run.
+/// Generates a part that needs no experiment.
 type Write = fn() -> String;
 
-/// Parts that take no run: their names, and what writes them.
+/// Parts that need no experiment: names and generators.
 pub const CATALOGUES: [(&str, Write); 5] = [
     ("machines", machines),
     ("workloads", workloads),
@@ -142,7 +143,7 @@ pub const CATALOGUES: [(&str, Write); 5] = [
     ("parameters", parameters),
 ];
 
-/// How many points of each experiment were published, and what they are worth as evidence.
+/// Number of published points of each experiment, and their value as evidence.
 #[must_use]
 pub fn points() -> String {
     let mut text =
@@ -170,7 +171,7 @@ pub fn points() -> String {
     text
 }
 
-/// How many numbers the model has, by where they come from, and those that are in the code alone.
+/// Number of model parameters by source, including those that are only in the code.
 #[must_use]
 pub fn parameters() -> String {
     let options = |source: Source| {
@@ -211,7 +212,7 @@ pub fn parameters() -> String {
     text
 }
 
-/// The errors of the independent points of all experiments together, from the tables of the page.
+/// The errors of the independent points of all experiments, from the tables of the page.
 #[must_use]
 pub fn together(page: &str) -> String {
     let number = |cell: &str| cell.trim_end_matches(" %").parse::<f64>().ok();
@@ -241,12 +242,12 @@ pub fn together(page: &str) -> String {
     )
 }
 
-/// The file of a machine that comes with the program.
+/// The parsed file of a machine of the program.
 fn machine_file(name: &str) -> Value {
     catalogue::text(name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Every machine that comes with the program, with the sources of its figures.
+/// All machines of the program, with the sources of their figures.
 #[must_use]
 pub fn machines() -> String {
     let mut text = "\n| machine | what it is | CPUs |\n|---|---|---:|\n".to_owned();
@@ -267,7 +268,7 @@ pub fn machines() -> String {
     text
 }
 
-/// Every workload with its options.
+/// All workloads with their options.
 #[must_use]
 pub fn workloads() -> String {
     let mut text = String::new();
@@ -281,7 +282,7 @@ pub fn workloads() -> String {
     text
 }
 
-/// Every parameter that was fitted, with its value and its figure.
+/// All fitted parameters, with their values and figures.
 #[must_use]
 pub fn fitted() -> String {
     let mut text = "\n| parameter | value | fitted to |\n|---|---:|---|\n".to_owned();
@@ -294,18 +295,18 @@ pub fn fitted() -> String {
     text
 }
 
-/// `+9.8 %`; what rounds to nothing has no sign.
+/// `+9.8 %`; zero has no sign.
 fn signed(error: f64) -> String {
     if error.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{error:+.1} %") }
 }
 
-/// The middle one of some errors, and the greatest.
+/// The median of some errors, and the largest.
 fn said(errors: Option<Errors>) -> String {
     errors
         .map_or("none".to_owned(), |e| format!("{:.1} % in the median, {:.1} % at worst", e.median, e.worst))
 }
 
-/// How good the predictions are, in a sentence or two.
+/// A sentence or two about the accuracy of the predictions.
 fn worth(score: &Score) -> String {
     let fitted = score.published - score.predicted;
     let mut text = format!(
@@ -387,7 +388,7 @@ mod tests {
         findings.point("speed", "c", 450.0);
         findings.point("speed", "d", 7.4);
         findings.notes.push("as it came".into());
-        // From 200 and 300 a line goes to 400, which is 20 % below 500.
+        // The line through 200 and 300 reaches 400, which is 20 % below 500.
         let expected = "
 * m: 2 processors
 

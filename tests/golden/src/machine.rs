@@ -1,4 +1,4 @@
-//! The machine under the commands: a simulated one to which things can be done behind their back.
+//! The machine of a transcript: a simulated machine to which faults can be applied.
 
 use jiff::tz::TimeZone;
 use millpond_machine::{
@@ -12,22 +12,22 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What is about to be done behind the back of the commands.
+/// The pending faults.
 #[derive(Default)]
 pub(crate) struct Mischief {
     /// The journal's disk is full.
     pub full: Cell<bool>,
-    /// A process ends at a moment of the next change.
+    /// The process that ends at a moment of the next change.
     pub exits: RefCell<Option<(String, Pid)>>,
-    /// Every write is refused.
+    /// The error of every write.
     pub refuses: RefCell<Option<KnobError>>,
-    /// A processor goes off-line while its events are counted.
+    /// The CPU that goes off-line while its events are counted.
     pub goes: Cell<Option<CpuId>>,
-    /// The percent of the time in which counters of the hardware count; all of it unless said.
+    /// The percentage of the time in which hardware counters count; `None` for all of it.
     pub counts: Cell<Option<u64>>,
 }
 
-/// A simulated machine with mischief.
+/// A simulated machine with faults.
 #[derive(Clone)]
 pub struct Stage {
     sim: Rc<SimMachine>,
@@ -42,7 +42,7 @@ struct StageJournal {
 }
 
 impl Stage {
-    /// Sets the machine up.
+    /// Creates the machine.
     #[must_use]
     pub fn new(sim: SimMachine) -> Self {
         let (sim, mischief) = (Rc::new(sim), Rc::new(Mischief::default()));

@@ -1,4 +1,4 @@
-//! Plays a transcript, and says where it was not as written.
+//! Plays a transcript and reports differences.
 
 use crate::machine::Stage;
 use crate::schemas;
@@ -13,19 +13,19 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// How a transcript went.
+/// The result of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
-    /// How many commands were run.
+    /// Number of commands.
     pub commands: usize,
-    /// What was not as written, in words; empty when all was.
+    /// The differences, as text; empty if there are none.
     pub differences: String,
 }
 
 /// Plays a transcript. `machines` is the directory of machine files.
 ///
 /// # Errors
-/// A sentence when the transcript itself makes no sense.
+/// A sentence if the transcript is invalid.
 pub fn play(text: &str, machines: &Path) -> Result<Played, String> {
     let lines = parse(text).map_err(|e| format!("line {}: {}", e.at, e.why))?;
     let scratch = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -77,14 +77,14 @@ struct Theatre {
     machines: std::path::PathBuf,
     stage: Option<Stage>,
     lock: Option<Box<dyn Guard>>,
-    /// What `TMP/` stands for.
+    /// The directory for `TMP/`.
     scratch: tempfile::TempDir,
 }
 
-/// What stands before a remedy.
+/// The prefixes of remedies.
 const REMEDIES: [&str; 2] = ["hint: ", "may help: "];
 
-/// The word for the transcript's own directory.
+/// The prefix for the transcript's own directory.
 const SCRATCH: &str = "TMP/";
 
 struct Got {
@@ -113,7 +113,7 @@ impl Theatre {
         Got { out: named(&out), err: named(&err), status }
     }
 
-    /// Remedies that a command printed and that the machine refuses, a sentence each.
+    /// Remedies in the output of a command that the machine refuses, a sentence each.
     fn refused_remedies(&self, words: &[String], got: &Got) -> Vec<String> {
         let is_about_another =
             |word: &String| ["sim", "--machine", "--state", "--root", "--from"].contains(&word.as_str());
@@ -131,7 +131,7 @@ impl Theatre {
         texts.flat_map(|text| commands(text, COMMANDS)).filter_map(refused).collect()
     }
 
-    /// A word with the directory that it stands in.
+    /// A word with `TMP/` expanded.
     fn placed(&self, word: &str) -> String {
         match word.strip_prefix(SCRATCH) {
             Some(name) => format!("{}/{name}", self.scratch.path().display()),
@@ -219,7 +219,7 @@ impl Theatre {
     }
 }
 
-/// `WHAT: KNOB A B`, where values may not contain blanks; an underscore stands for one.
+/// Parses `WHAT: KNOB A B`. Values must not contain blanks; an underscore represents one.
 fn unfinished(stage: &Stage, text: &str) -> Result<(), String> {
     let (what, step) = text.split_once(": ").ok_or("unfinished takes WHAT: KNOB A B")?;
     let [knob, before, after] = step.split(' ').collect::<Vec<_>>()[..] else {

@@ -1,11 +1,11 @@
-//! What commands print with `--json`, against the schemas of their documents.
+//! Validates the output of commands with `--json` against the schemas of their documents.
 
 use jsonschema::Validator;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// By command.
+/// The validators by command.
 static VALIDATORS: LazyLock<BTreeMap<&str, Result<Validator, String>>> = LazyLock::new(|| {
     let closed = |(name, mut schema): (&'static str, Value)| {
         close(&mut schema, true);
@@ -14,8 +14,8 @@ static VALIDATORS: LazyLock<BTreeMap<&str, Result<Validator, String>>> = LazyLoc
     millpond_cmd::schemas().into_iter().map(closed).collect()
 });
 
-/// Readers accept fields that they do not know. Here such a field is one that the schema lacks.
-/// Where `whole` is false a part of the fields is elsewhere.
+/// Makes a schema reject unknown fields. Readers accept fields that they do not know, but here the schema must have all fields.
+/// If `whole` is false, some of the fields are in another schema.
 fn close(schema: &mut Value, whole: bool) {
     const CHOICES: [&str; 2] = ["oneOf", "anyOf"];
     match schema {
@@ -36,7 +36,7 @@ fn close(schema: &mut Value, whole: bool) {
     }
 }
 
-/// What of a command's output is not as its schema says; none for a command that printed no JSON.
+/// The difference between a command's output and its schema; `None` for a command without JSON output.
 #[must_use]
 pub fn breach(words: &[String], out: &[String]) -> Option<String> {
     if !words.iter().take_while(|word| *word != "--").any(|word| word == "--json") || out.is_empty() {

@@ -1,44 +1,44 @@
-//! Transcripts as values: the lines of a file, understood.
+//! Parser of transcripts.
 
-/// One thing that happens, with what is expected of it.
+/// A step of a transcript, with the expected results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// Something is done to the machine.
+    /// An operation on the machine.
     Do {
-        /// Its place in the file, from 1.
+        /// Line number, from 1.
         at: usize,
-        /// The words behind `@`.
+        /// The words after `@`.
         words: Vec<String>,
     },
     /// A command.
     Run {
-        /// Its place in the file, from 1.
+        /// Line number, from 1.
         at: usize,
-        /// The words behind `$`.
+        /// The words after `$`.
         words: Vec<String>,
-        /// Its standard output.
+        /// Expected standard output.
         out: Vec<String>,
-        /// Its standard error.
+        /// Expected standard error.
         err: Vec<String>,
-        /// Whether it must write more to standard output.
+        /// Whether standard output must have more lines.
         out_open: bool,
-        /// Whether it may write more to standard error.
+        /// Whether standard error may have more lines.
         err_open: bool,
-        /// Its status.
+        /// Expected exit status.
         status: u8,
     },
 }
 
-/// A line that is not of the form.
+/// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
-    /// Its place in the file, from 1.
+    /// Line number, from 1.
     pub at: usize,
-    /// What is wrong with it.
+    /// The error.
     pub why: &'static str,
 }
 
-/// Words between blanks. What stands between quotation marks of either kind is (a part of) one word.
+/// Splits at blanks. Text between quotation marks of either kind is (a part of) one word.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut mark) = (Vec::new(), None::<String>, None);
     for c in text.chars() {
@@ -56,10 +56,10 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Understands a transcript.
+/// Parses a transcript.
 ///
 /// # Errors
-/// [`ScriptError`] for the first line that is not of the form.
+/// [`ScriptError`] for the first invalid line.
 pub fn parse(text: &str) -> Result<Vec<Line>, ScriptError> {
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! The map of rooms: which crate may depend on which.
+//! The map of rooms: the allowed dependencies between crates.
 //!
 //! ```text
 //! model ◀ cli formats machine planner report ◀ linux sim pools observe umem ◀ session ◀ experiments collect screen ◀ cmd svc ◀ bin
@@ -6,21 +6,21 @@
 //!         rules ◀ bpf linux, tests of sim                          rt-layout ◀ umem
 //! ```
 //!
-//! A room may know every room further left, never one of its own column. Beside the columns: only `session` knows
-//! which machines exist, so only it knows `linux` and `sim`; `bpf` is known by `linux` alone, and is alone in speaking
-//! libbpf; `workloads`, `rules` and `rt` know no other room, and `bpf` knows `rules`. Crates under `tests/` and `benches/`, and `xtask`, may know
-//! everything, and no room may know them. `fuzz` is an instrument: it knows no room, and all tests may use it.
+//! A room may depend on every room in a column to its left, and on none of its own column. Further rules: only `session` depends
+//! on `linux` and `sim`, because it knows which machines exist. Only `linux` depends on `bpf`, and only `bpf` uses libbpf.
+//! `workloads`, `rules` and `rt` depend on no other room, and `bpf` only on `rules`. Crates under `tests/` and `benches/`, and
+//! `xtask`, may depend on everything, and no room may depend on them. `fuzz` depends on no room, and all tests may use it.
 
 use crate::Breach;
 use serde::Deserialize;
 use std::path::Path;
 
-/// What `cargo metadata --no-deps` says, as far as it matters here.
+/// The used parts of `cargo metadata --no-deps`.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Metadata {
     /// The crates of the workspaces.
     pub packages: Vec<Package>,
-    /// Where the outer one is.
+    /// The root of the outer workspace.
     pub workspace_root: String,
 }
 
@@ -32,37 +32,37 @@ pub struct Package {
     pub name: String,
     /// The path of its manifest.
     pub manifest_path: String,
-    /// What it depends on, of all kinds and for all targets.
+    /// Its dependencies, of all kinds and for all targets.
     pub dependencies: Vec<Dependency>,
-    /// Where it may be published: nowhere if the list is empty, anywhere if there is none.
+    /// Where it may be published: nowhere if the list is empty, anywhere if there is no list.
     pub publish: Option<Vec<String>>,
-    /// What it is, in one sentence.
+    /// Its description, in one sentence.
     pub description: Option<String>,
     /// Its licences, as an SPDX expression.
     pub license: Option<String>,
-    /// The oldest compiler that builds it.
+    /// The oldest supported compiler.
     pub rust_version: Option<String>,
-    /// Words to search for.
+    /// Keywords for searches.
     pub keywords: Vec<String>,
     /// Categories of the registry.
     pub categories: Vec<String>,
 }
 
-/// One arrow.
+/// A dependency.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Dependency {
-    /// The crate's own name, whatever it is renamed to.
+    /// The crate's own name, even if it is renamed.
     pub name: String,
-    /// The versions that will do: `*` if the manifest names none.
+    /// The accepted versions: `*` if the manifest has none.
     pub req: String,
-    /// Where it stands, for a crate of the workspace.
+    /// Its path, for a crate of the workspace.
     pub path: Option<String>,
-    /// `dev`, `build`, or nothing for a normal one.
+    /// `dev`, `build`, or nothing for a normal dependency.
     pub kind: Option<String>,
 }
 
-/// The columns of the map, left to right.
+/// The columns of the map, from left to right.
 const COLUMNS: [&[&str]; 8] = [
     &["model"],
     &["cli", "formats", "machine", "planner", "report", "member"],
@@ -74,7 +74,7 @@ const COLUMNS: [&[&str]; 8] = [
     &["bin"],
 ];
 
-/// Rooms that only the named ones may know.
+/// Rooms on which only the listed rooms may depend.
 const KNOWN_ONLY_BY: [(&str, &[&str]); 11] = [
     ("rt-layout", &["rt", "rt-malloc", "umem"]),
     ("unwind", &["rt"]),
@@ -89,20 +89,20 @@ const KNOWN_ONLY_BY: [(&str, &[&str]); 11] = [
     ("nri", &["svc"]),
 ];
 
-/// Rooms that know no other room of ours, but for what [`KNOWN_ONLY_BY`] says of those of one island.
+/// Rooms that depend on no other room of the tree, except as [`KNOWN_ONLY_BY`] allows.
 const ISLANDS: [&str; 9] =
     ["workloads", "bpf", "rules", "nri", "rt-layout", "unwind", "rt", "rt-malloc", INSTRUMENT];
 
-/// Rooms whose tests hold another room against theirs, with that room.
+/// Rooms whose tests compare it with another room, and that room.
 const COMPARED_BY: [(&str, &str); 1] = [("sim", "rules")];
 
-/// What tests are made with: all tests may use it, and no product.
+/// The fuzzing harness. All tests may use it, and no product.
 const INSTRUMENT: &str = "fuzz";
 
-/// Where a crate stands that proves or builds the others.
+/// Top directories of crates that test or build the others.
 const OUTSIDE: [&str; 3] = ["tests", "benches", "xtask"];
 
-/// Every arrow that the map does not have.
+/// All dependencies that the map does not allow.
 #[must_use]
 pub fn check(metadata: &Metadata) -> Vec<Breach> {
     let root = Path::new(&metadata.workspace_root);
@@ -131,7 +131,7 @@ pub fn check(metadata: &Metadata) -> Vec<Breach> {
     breaches
 }
 
-/// A crate of the workspace by its place on the map.
+/// A crate of the workspace and its place on the map.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
     /// Its room.
@@ -140,11 +140,11 @@ pub(crate) struct Room<'a> {
     pub package: &'a str,
     /// Its directory under the root.
     pub dir: &'a str,
-    /// The crates that its product depends on.
+    /// The dependencies of its product.
     pub knows: Vec<&'a str>,
 }
 
-/// Every crate with its room.
+/// All crates with their rooms.
 pub(crate) fn rooms<'a>(metadata: &'a Metadata) -> Vec<Room<'a>> {
     let root = Path::new(&metadata.workspace_root);
     let place = |package: &'a Package| {
@@ -160,7 +160,7 @@ pub(crate) fn rooms<'a>(metadata: &'a Metadata) -> Vec<Room<'a>> {
     metadata.packages.iter().filter_map(place).collect()
 }
 
-/// The room in `dir`: `lib/model` is `model`, `rt/unwind` is `unwind`, all of `bin` is `bin`.
+/// The room in `dir`: `lib/model` is `model`, `rt/unwind` is `unwind`, everything below `bin` is `bin`.
 fn room<'a>(root: &Path, dir: &'a Path) -> Option<&'a str> {
     let mut parts = dir.strip_prefix(root).ok()?.iter().map(|part| part.to_str().unwrap_or_default());
     match parts.next()? {
@@ -194,18 +194,18 @@ pub(crate) fn may_know(from: &str, to: &str) -> bool {
     matches!((column(from), column(to)), (Some(from), Some(to)) if from > to)
 }
 
-/// Whether the tests of the room `from` may depend on the room `to`, whatever its product may.
+/// Whether the tests of the room `from` may depend on the room `to`, even if its product may not.
 fn is_for_tests(from: &str, to: &str) -> bool {
     to == INSTRUMENT || COMPARED_BY.contains(&(from, to))
 }
 
-/// Whether the room `from` may depend on the foreign crate `name`.
+/// Whether the room `from` may depend on the external crate `name`.
 fn may_use(from: &str, name: &str) -> bool {
     match (from, name) {
         ("bpf", _) => true,
         (_, "libbpf-rs" | "libbpf-sys" | "libbpf-cargo") => false,
         (_, "kube" | "k8s-openapi") => from == "svc",
-        // Loom takes the place of the atomics in builds that try every order of threads, and of nothing else.
+        // Loom replaces the atomics in builds that test every order of threads, and nothing else.
         ("unwind", name) => name == "libc",
         ("rt" | "rt-layout" | "rt-malloc", name) => matches!(name, "libc" | "loom"),
         _ => true,
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// A workspace in `/w` of the rooms at the paths given, each with its arrows.
+    /// A workspace in `/w` with rooms at the given paths, each with its dependencies.
     fn house(rooms: &[(&str, &[&str])]) -> Metadata {
         let package = |(path, arrows): &(&str, &[&str])| Package {
             name: crate_name(path),
@@ -252,7 +252,7 @@ mod tests {
         check(&house(rooms)).iter().map(ToString::to_string).collect()
     }
 
-    /// A house in which every arrow is one of the map's.
+    /// A workspace in which the map allows every dependency.
     const SOUND: &[(&str, &[&str])] = &[
         ("fuzz", &["@libfuzzer-sys"]),
         ("lib/model", &["@serde", "dev:fuzz"]),
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(breaches(SOUND), Vec::<String>::new());
     }
 
-    /// What is found in the sound house with one arrow more.
+    /// The breaches in this workspace with one more dependency.
     fn with_arrow(from: &str, to: &str) -> Vec<String> {
         let mut house = house(SOUND);
         let package = house.packages.iter_mut().find(|p| p.name == crate_name(from)).unwrap();

@@ -1,30 +1,30 @@
-//! Circles of imports: files of one crate that reach each other.
+//! Cyclic imports between files of one crate.
 //!
-//! A file imports another one when a path in its code (`crate::…`, `super::…`, `self::…`, or one that begins with a module
-//! that it declares) leads there. A path through a re-export leads to the file that defines the item: `pub use` is a signpost
-//! and no import. Tests are left out. Paths that macros build are not seen.
+//! A file imports another file if a path in its code (`crate::…`, `super::…`, `self::…`, or a path that begins with a module that
+//! it declares) leads there. A path through a re-export leads to the file that defines the item; `pub use` itself does not count
+//! as an import. Tests are ignored. Paths that macros build are not detected.
 
 use crate::{Breach, Scan, SourceFile};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The largest circle that is no breach.
+/// The largest allowed cycle.
 const FILES_MAX: usize = 4;
 
-/// A place of a module in its crate: `["laws", "report"]`.
+/// The path of a module in its crate: `["laws", "report"]`.
 type Module = Vec<String>;
 
-/// What one file says.
+/// The contents of a file.
 #[derive(Default)]
 struct Parsed {
-    /// Paths that its code follows.
+    /// The paths in its code.
     paths: Vec<Module>,
-    /// Names that it re-exports, with the path behind each; `*` for all.
+    /// Its re-exports, each with the original path; `*` for all items.
     exports: Vec<(String, Module)>,
     /// Items that it defines, and modules that it declares.
     defines: BTreeSet<String>,
 }
 
-/// A breach for each file in a circle of more than four; their number is that of the files that have to be taken apart.
+/// A breach for each file in a cycle of more than four files.
 #[must_use]
 pub fn check(files: &[SourceFile]) -> Vec<Breach> {
     let mut crates: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn check_crate(dir: &str, files: &[&SourceFile]) -> Vec<Breach> {
     breaches.collect()
 }
 
-/// `lib/sim/src/kernel/run.rs` is `kernel::run`.
+/// The module of a file: `lib/sim/src/kernel/run.rs` is `kernel::run`.
 fn module_of(dir: &str, path: &str) -> Module {
     let inner = path[dir.len() + "/src/".len()..].trim_end_matches(".rs");
     let mut parts: Module = inner.split('/').map(str::to_owned).collect();
@@ -82,7 +82,7 @@ fn module_of(dir: &str, path: &str) -> Module {
     parts
 }
 
-/// A path from the root of the crate; none when it leads out of it.
+/// Converts a path to one from the crate root; `None` if it leaves the crate.
 fn absolute(module: &Module, path: &Module, declares: &BTreeSet<String>) -> Option<Module> {
     let mut base = module.clone();
     let mut rest = path.as_slice();
@@ -102,7 +102,7 @@ fn absolute(module: &Module, path: &Module, declares: &BTreeSet<String>) -> Opti
     Some([base.as_slice(), rest].concat())
 }
 
-/// The file that a path leads to, through re-exports.
+/// The file to which a path leads, through re-exports.
 fn target(
     path: &[String],
     places: &BTreeMap<Module, usize>,
@@ -162,7 +162,7 @@ fn parse(text: &str) -> Parsed {
     let mut at = 0;
     while at < tokens.len() {
         match word(at) {
-            // Not the list of what a type captures: `impl Trait + use<'a, T>`.
+            // Not the list of captures in a type: `impl Trait + use<'a, T>`.
             "use" if word(at + 1) != "<" => {
                 let is_export = at > 0 && matches!(word(at - 1), "pub" | ")");
                 let mut leaves = Vec::new();
@@ -196,7 +196,7 @@ fn parse(text: &str) -> Parsed {
     parsed
 }
 
-/// Reads the tree of a `use` from `at`; adds its leaves, each with the name that it gets here, and says where it ends.
+/// Parses the tree of a `use` from `at`. Adds its leaves, each with its local name, and returns the end position.
 fn use_tree(tokens: &[String], mut at: usize, before: &Module, leaves: &mut Vec<(String, Module)>) -> usize {
     let mut path = before.clone();
     while let Some(token) = tokens.get(at) {
@@ -233,7 +233,7 @@ fn use_tree(tokens: &[String], mut at: usize, before: &Module, leaves: &mut Vec<
     at
 }
 
-/// The sets of files that reach each other (Tarjan's strongly connected components).
+/// The sets of files that import each other (strongly connected components).
 fn circles(imports: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     let reach: Vec<BTreeSet<usize>> = (0..imports.len())
         .map(|from| {
@@ -267,7 +267,7 @@ mod tests {
         check(&files).into_iter().map(|breach| breach.place).collect()
     }
 
-    /// Five files, each of which uses the next one; the last one says `last`.
+    /// Five files, each of which uses the next one. `last` is the content of the last one.
     fn ring(last: &str) -> Vec<String> {
         found(&[
             ("lib.rs", "mod a; mod b; pub mod d; pub use d::{Deep, deeper::{Deepest as Bottom}};"),

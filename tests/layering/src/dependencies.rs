@@ -1,13 +1,13 @@
-//! Every dependency of another author has a line with its reason in `docs/reference/dependencies.md`.
+//! Every external dependency has a line with its reason in `docs/reference/dependencies.md`.
 
 use crate::Breach;
 use crate::arrows::Metadata;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The page, under the workspace.
+/// The page, relative to the workspace.
 pub const PAGE: &str = "docs/reference/dependencies.md";
 
-/// Dependencies without a reason, and lines of crates that nothing depends on.
+/// Dependencies without a reason, and lines of crates without dependents.
 #[must_use]
 pub fn check(metadata: &Metadata, page: &str) -> Vec<Breach> {
     let reasons = read(page);

@@ -1,12 +1,13 @@
-//! Measured figures: the table of the newest ones agrees with the lines that were measured, and other pages agree with it.
+//! Measured figures: the table of the newest figures must match the measured lines, and other pages must match the table.
 //!
-//! The head of [`RESULTS`] has a table between [`BEGIN`] and [`END`]; README has some of its rows, word by word. A row is the newest line of a
-//! benchmark in that page, or a row of the page that it names in backquotes. A figure of any page must not be that of an older line.
+//! The head of [`RESULTS`] has a table between [`BEGIN`] and [`END`]. README has some of its rows, word for word. A row is the
+//! newest line of a benchmark on that page, or a row of the page that it names in backquotes. No page may have a figure of an
+//! older line.
 
 use crate::Breach;
 use crate::links::Page;
 
-/// Where figures are.
+/// The page with the figures.
 pub const RESULTS: &str = "lab/benches/RESULTS.md";
 
 /// The page that repeats rows.
@@ -15,11 +16,11 @@ const README: &str = "README.md";
 const BEGIN: &str = "<!-- newest figures -->";
 const END: &str = "<!-- end of the newest figures -->";
 
-/// What a row calls what a line says of its goal.
+/// The verdict in a row, and the corresponding word in a measured line.
 const VERDICTS: [(&str, &str); 4] =
     [("met", "met"), ("missed", "MISSED"), ("open", "unresolvable"), ("no goal", "no goal")];
 
-/// A figure with the bounds of its interval, as written.
+/// A figure with the bounds of its interval, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Figure<'t> {
     value: &'t str,
@@ -30,7 +31,7 @@ struct Figure<'t> {
 #[derive(Debug)]
 struct Line<'t> {
     number: usize,
-    /// What was measured, and the peer, in today's words.
+    /// The benchmark and the peer, in current words.
     benchmark: String,
     ours: &'t str,
     ratio: &'t str,
@@ -47,7 +48,7 @@ struct Row<'t> {
     cells: Vec<&'t str>,
 }
 
-/// Rows that no line or page has, rows of README that the table does not have, and outdated figures on any page.
+/// Rows that match no line or page, rows of README that are not in the table, and outdated figures on any page.
 #[must_use]
 pub fn check(pages: &[Page]) -> Vec<Breach> {
     let text = |path: &str| pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str());
@@ -87,7 +88,7 @@ pub fn check(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
-/// The rows between the comments, without the head.
+/// The rows between the comments, without the table head.
 fn rows(page: &str) -> Vec<Row<'_>> {
     let inside = page.lines().enumerate().skip_while(|(_, line)| *line != BEGIN);
     let table = inside.take_while(|(_, line)| *line != END).filter(|(_, line)| line.starts_with('|')).skip(2);
@@ -99,7 +100,7 @@ fn rows(page: &str) -> Vec<Row<'_>> {
         .collect()
 }
 
-/// The lines that `make bench` printed, in the order of the page, which is that of time.
+/// The lines that `make bench` printed, in page order, which is the order in time.
 fn lines(page: &str) -> Vec<Line<'_>> {
     page.lines()
         .enumerate()
@@ -129,18 +130,18 @@ fn first_word(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// The first number of a text, or nothing.
+/// The first number in a text, or an empty text.
 fn number_in(text: &str) -> &str {
     text.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit())).unwrap_or_default()
 }
 
-/// `0.52 … (0.46 to 0.58)`, or a number alone.
+/// Parses `0.52 … (0.46 to 0.58)`, or a number alone.
 fn figure(text: &str) -> Figure<'_> {
     let bounds = text.split_once('(').and_then(|(_, rest)| rest.split_once(')')?.0.split_once(" to "));
     Figure { value: number_in(text), bounds }
 }
 
-/// Every figure with an interval of a page, with its line.
+/// All figures with an interval on a page, with their lines.
 fn figures(page: &str) -> Vec<(usize, Figure<'_>)> {
     let mut found = Vec::new();
     for (at, line) in page.lines().enumerate() {
@@ -156,7 +157,7 @@ fn figures(page: &str) -> Vec<(usize, Figure<'_>)> {
     found
 }
 
-/// Whether a number as written is another one, rounded to as many decimals.
+/// Whether a number equals `exact`, rounded to the same number of decimals.
 fn is_rounded(written: &str, exact: &str) -> bool {
     let decimals = written.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let half = 0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(i32::MAX));
@@ -174,12 +175,12 @@ impl Line<'_> {
     }
 }
 
-/// The last line of the benchmark of a line.
+/// The newest line of the same benchmark.
 fn newest<'l, 't>(line: &Line<'_>, lines: &'l [Line<'t>]) -> Option<&'l Line<'t>> {
     lines.iter().rfind(|other| other.benchmark == line.benchmark)
 }
 
-/// What is wrong with a row that is a line of [`RESULTS`].
+/// The error in a row that should be a line of [`RESULTS`].
 fn wrong_in_lines(row: &Row<'_>, lines: &[Line<'_>]) -> Option<String> {
     let [_, result, goal, verdict, _] = row.cells[..] else { return Some("a row has five cells".into()) };
     let figure = figure(result);
@@ -199,20 +200,20 @@ fn wrong_in_lines(row: &Row<'_>, lines: &[Line<'_>]) -> Option<String> {
     })
 }
 
-/// What is wrong with a row that is one of another page: that has the same result, goal and verdict in cells side by side.
+/// The error in a row that should be on another page: a row with the same result, goal and verdict in adjacent cells.
 fn wrong_on_page(row: &Row<'_>, page: &str, text: &str) -> Option<String> {
     let [_, result, goal, verdict, _] = row.cells[..] else { return Some("a row has five cells".into()) };
     let wanted = format!("| {result} | {goal} | {verdict} ");
     (!text.lines().any(|line| line.contains(&wanted))).then(|| format!("{page} has no `{}`", wanted.trim()))
 }
 
-/// The verdict of a line in the words of a row.
+/// The word of a row for a line's verdict.
 fn said(verdict: &str) -> Option<&'static str> {
     let (word, _) = verdict.split_once(':').unwrap_or((verdict, ""));
     VERDICTS.into_iter().find(|(row, _)| *row == word.trim_matches('*')).map(|(_, line)| line)
 }
 
-/// The line that replaced the one with this figure, if no newest line has it.
+/// The line that replaced the one with this figure, unless a newest line has the figure.
 fn newer_than(figure: &Figure<'_>, lines: &[Line<'_>]) -> Option<usize> {
     let having = || lines.iter().filter(|line| line.has(figure));
     let is_newest = |line: &Line<'_>| newest(line, lines).is_some_and(|newest| newest.has(figure));
@@ -245,7 +246,7 @@ events | 10.2 M/s | c: 3 M/s | - | - | 5 pairs | >= 5 M/s | unresolvable (too fe
 
     const PAGE: &str = "| at boot | 2.9 (1.3 to 8.8) | 1.1 | **missed** |\n";
 
-    /// Breaches of three pages.
+    /// The breaches in three pages.
     fn breaches(results: &str, readme: &str, other: &str) -> Vec<String> {
         let page = |path: &str, text: &str| Page { path: path.into(), text: text.into() };
         let pages = [page(RESULTS, results), page(README, readme), page("lab/x.md", other)];

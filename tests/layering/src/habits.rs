@@ -1,21 +1,21 @@
-//! Rules that one file keeps or breaks by itself.
+//! Rules for single files.
 
 use crate::{Breach, Scan, SourceFile};
 
-/// The longest file.
+/// Maximal number of lines of a file.
 const LINES_MAX: usize = 800;
 
-/// Directories at the top of a Linux machine's tree.
+/// Top-level directories of a Linux system.
 const TOPS: [&str; 14] =
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "sys", "usr", "var"];
 
-/// The one file of the library for real time that knows files of the kernel: that room is an island, and is handed no machine.
+/// The only file of the real-time library with kernel file paths. This crate has no injected machine.
 const OF_REAL_TIME: &str = "rt/rt/src/realtime/files.rs";
 
-/// Rooms that hold paths of the machine.
+/// Crates and files that may contain paths of the machine.
 const HOLD_PATHS: [&str; 4] = ["lib/linux/", "lib/session/", "lib/member/", OF_REAL_TIME];
 
-/// Rooms that read time and touch files. The services will join them.
+/// Crates and files that may read time and access files.
 const TOUCH_THE_WORLD: [&str; 9] = [
     "lib/linux/",
     "lib/session/",
@@ -24,15 +24,15 @@ const TOUCH_THE_WORLD: [&str; 9] = [
     "lab/workloads/",
     "lib/bpf/",
     "rt/rt/",
-    // The controller of a cluster knows no machine, and so no session.
+    // The controller of a cluster has no machine, and so no session.
     "svc/controller/src/service.rs",
     "svc/controller/src/lease.rs",
 ];
 
-/// Where libraries are.
+/// The directories of libraries.
 const LIBRARIES: [&str; 3] = ["lib/", "rt/", "lab/workloads/"];
 
-/// Every breach in one file of the product or its tests.
+/// All breaches in one file of the product or its tests.
 #[must_use]
 pub fn check(file: &SourceFile) -> Vec<Breach> {
     let scan = Scan::of(&file.text);
@@ -61,12 +61,12 @@ pub fn check(file: &SourceFile) -> Vec<Breach> {
     breaches
 }
 
-/// What ships: rooms, commands, the binary, services and experiments; not their tests, examples and benches.
+/// Whether a path ships: libraries, commands, the binary, services and experiments, without tests, examples and benches.
 pub(crate) fn is_product(path: &str) -> bool {
     let ships = ["lib/", "rt/", "lab/", "cmd/", "bin/", "svc/"].iter().any(|top| path.starts_with(top));
     let proves = ["/tests/", "/examples/", "/benches/"].iter().any(|dir| path.contains(dir))
         || path.ends_with("/tests.rs");
-    // A build script speaks to cargo by printing.
+    // A build script prints to communicate with cargo.
     let proves = proves || path.ends_with("/build.rs");
     ships && !proves
 }
@@ -79,7 +79,7 @@ fn uses<'a>(scan: &'a Scan, words: &'a [&'a str]) -> impl Iterator<Item = (usize
     })
 }
 
-/// Whether `word` stands in `code` and is not the end of a longer word.
+/// Whether `word` occurs in `code` and is not the end of a longer word.
 fn contains_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
@@ -135,7 +135,7 @@ fn world(file: &SourceFile, scan: &Scan) -> Vec<(usize, String)> {
 
 fn threads(scan: &Scan) -> Vec<(usize, String)> {
     if scan.code.iter().any(|line| line.contains("loom::model")) {
-        // A file of tests for loom, whose threads are none of the system's.
+        // A file of loom tests. Loom's threads are not threads of the system.
         return Vec::new();
     }
     let found = uses(scan, &["thread::spawn(", "scope.spawn("]);

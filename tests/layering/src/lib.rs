@@ -1,16 +1,16 @@
-//! Checks dependencies between crates, rules for files, and links of pages against the map.
+//! Checks dependencies between crates, rules for files, and links of pages.
 //!
 //! # Why
 //!
-//! What keeps a large tree readable is mostly absence: the room that does no I/O, the command that knows no
-//! kernel. An absence is easily lost in a review, so this crate checks it, at every `make test`.
+//! A large tree stays readable because of what its parts do not do: crates without I/O, commands without access to the kernel.
+//! Reviews easily miss a violation of such a rule, so this crate checks the rules in every `make test`.
 //!
 //! # Nouns
 //!
-//! * A **room** is a crate of a workspace of the tree, named by where it stands: `lib/model` is `model`, `bin/millpond` is `bin`.
-//! * An **arrow** is a dependency of one room on another, of any kind: what a test uses it also knows.
-//! * A **habit** is a rule that one file keeps or breaks by itself.
-//! * A **breach** is an arrow or a line that should not be there.
+//! * A **room** is a crate of a workspace, named by its directory: `lib/model` is `model`, `bin/millpond` is `bin`.
+//! * An **arrow** is a dependency of one room on another, of any kind. Dependencies of tests count, too.
+//! * A **habit** is a rule for single files.
+//! * A **breach** is a forbidden arrow or line.
 //!
 //! # How it works
 //!
@@ -23,11 +23,11 @@
 //!                    └──▶ tables of measured figures ────▶ figures::check ─┘
 //! ```
 //!
-//! All checks are pure functions from text to breaches, so that each is proven on a synthetic tree that breaks exactly
-//! one rule. The scanner knows enough Rust to tell code from comments, literals and `#[cfg(test)]` items; it is no parser,
-//! and a macro that builds a path from pieces will pass. It is there for accidents, not for cunning.
+//! All checks are pure functions from text to breaches, so each is tested on a synthetic tree that violates exactly one rule. The
+//! scanner distinguishes code, comments, literals and `#[cfg(test)]` items. It is not a parser: a macro that builds a path from
+//! pieces is not detected. It finds accidents, not intent.
 //!
-//! A room that the map does not know is a breach: a new room is drawn on the map first.
+//! A room that is not on the map is a breach: a new room must be added to the map first.
 
 pub mod arrows;
 pub mod circles;
@@ -48,7 +48,7 @@ pub use tree::{House, OTHER_WORKSPACES, ReadError, SourceFile};
 
 use std::fmt;
 
-/// Circles of imports, re-exports around the map, and phrases to avoid in sources and pages.
+/// Import cycles, re-exports that circumvent the map, and phrases to avoid in sources and pages.
 #[must_use]
 pub fn of_words_and_imports(house: &House) -> Vec<Breach> {
     let mut breaches = circles::check(&house.files);
@@ -58,12 +58,12 @@ pub fn of_words_and_imports(house: &House) -> Vec<Breach> {
     breaches
 }
 
-/// Something that should not be there.
+/// A violation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Breach {
     /// A file with its line, or a room.
     pub place: String,
-    /// What is wrong there, and with which rule.
+    /// The violation and its rule.
     pub what: String,
 }
 

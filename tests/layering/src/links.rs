@@ -1,21 +1,21 @@
-//! Links of Markdown pages: targets, anchors, paths in backquotes, and the table of contents of the book.
+//! Links in Markdown pages: targets, anchors, paths in backquotes, and the table of contents of the book.
 
 use crate::{Breach, SourceFile};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The table of contents: every other page of `docs/` must be in it.
+/// The table of contents. Every other page of `docs/` must be in it.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// A Markdown page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Its path under the workspace, with `/` between the parts.
+    /// Its path relative to the workspace, with `/` as separator.
     pub path: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// Every breach in these pages. `paths` has the files and directories of the tree.
+/// All breaches in these pages. `paths` has the files and directories of the tree.
 #[must_use]
 pub fn check(pages: &[Page], paths: &BTreeSet<String>) -> Vec<Breach> {
     let anchors: BTreeMap<&str, BTreeSet<String>> =
@@ -49,7 +49,7 @@ pub fn check(pages: &[Page], paths: &BTreeSet<String>) -> Vec<Breach> {
     breaches
 }
 
-/// Pages of `docs/` that a source file names and that do not exist.
+/// Missing pages of `docs/` that a source file names.
 #[must_use]
 pub fn check_source(file: &SourceFile, paths: &BTreeSet<String>) -> Vec<Breach> {
     let lines = file.text.lines().enumerate();
@@ -71,7 +71,7 @@ pub fn check_source(file: &SourceFile, paths: &BTreeSet<String>) -> Vec<Breach> 
 enum Kind {
     /// The target of a link or picture.
     Link,
-    /// What stands in backquotes.
+    /// Text in backquotes.
     Code,
 }
 
@@ -81,7 +81,7 @@ struct Span<'t> {
     text: &'t str,
 }
 
-/// Links and code spans outside of fenced blocks.
+/// Links and code spans outside fenced blocks.
 fn spans(text: &str) -> Vec<Span<'_>> {
     let mut spans = Vec::new();
     for (line, text) in outside_fences(text) {
@@ -107,7 +107,8 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What the headings of a page are called in links: lower case, blanks as hyphens, no other signs; a second one of a name gets `-1`.
+/// The anchors of a page's headings: lower case, blanks replaced by hyphens, no other signs. A second heading with the same name
+/// gets `-1`.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in outside_fences(text) {
@@ -127,7 +128,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The path under the workspace that a link of a page leads to, and its anchor.
+/// The path, relative to the workspace, and the anchor of a link.
 fn resolved<'l>(page: &str, link: &'l str) -> (String, Option<&'l str>) {
     let (target, anchor) = match link.split_once('#') {
         Some((target, anchor)) => (target, Some(anchor)),
@@ -167,7 +168,7 @@ fn broken_link(
     (!is_there).then(|| format!("the link leads to #{anchor}, which is no heading of {target}"))
 }
 
-/// Says when a code span is a path below a directory of the tree and does not exist. Words in capitals stand for a name.
+/// Reports a code span that is a path below a directory of the tree and does not exist. Words in capitals are placeholders.
 fn missing_path(code: &str, paths: &BTreeSet<String>) -> Option<String> {
     let path = code.trim_end_matches('/');
     let (top, rest) = path.split_once('/')?;

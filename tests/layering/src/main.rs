@@ -1,4 +1,4 @@
-//! Lists phrases to avoid, circles of imports, re-exports, and long sentences: `cargo run -p millpond-layering -- [PATH…]`.
+//! Lists phrases to avoid, import cycles, re-exports, and long sentences: `cargo run -p millpond-layering -- [PATH…]`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 

@@ -1,19 +1,19 @@
-//! The numbered promises of a page, and whether the tests exist that they name.
+//! The numbered promises of a page: checks that the named tests exist.
 
 use crate::{Breach, SourceFile};
 
-/// A promise: its number, the line where it begins, and the names of its tests.
+/// A promise: its number, its line, and the names of its tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// As it is counted on the page.
+    /// Its number on the page.
     pub number: usize,
-    /// Counted from 1.
+    /// Its line, from 1.
     pub line: usize,
-    /// Without their modules.
+    /// The names without their modules.
     pub tests: Vec<String>,
 }
 
-/// Reads the numbered list of a page. Tests stand in backquotes behind `Test:` or `Tests:`, to the end of the item.
+/// Parses the numbered list of a page. Tests are in backquotes after `Test:` or `Tests:`, to the end of the item.
 #[must_use]
 pub fn read(page: &str) -> Vec<Promise> {
     let mut promises: Vec<Promise> = Vec::new();
@@ -34,7 +34,7 @@ pub fn read(page: &str) -> Vec<Promise> {
     promises
 }
 
-/// Promises that are not counted one by one, name no test, or name one that no file has.
+/// Promises that are not numbered consecutively, name no test, or name a missing test.
 #[must_use]
 pub fn check(promises: &[Promise], files: &[SourceFile]) -> Vec<Breach> {
     let mut breaches = Vec::new();
@@ -58,7 +58,7 @@ pub fn check(promises: &[Promise], files: &[SourceFile]) -> Vec<Breach> {
     breaches
 }
 
-/// Whether a text has a function of that head below a `#[test]`.
+/// Whether a text has a function with this head after `#[test]`.
 fn has_test(text: &str, head: &str) -> bool {
     text.match_indices(head).any(|(at, _)| {
         let before = text[..at].trim_end_matches("pub ").trim_end();

@@ -1,4 +1,4 @@
-//! Prose taken out of pages and Rust files: paragraphs with their lines, without code.
+//! Extracts prose from pages and Rust files: paragraphs with their lines, without code.
 
 use crate::{Scan, SourceFile};
 
@@ -9,17 +9,17 @@ pub struct Paragraph {
     words: Vec<(usize, String)>,
 }
 
-/// Stands for a code span.
+/// Represents a code span.
 const CODE: &str = "`";
 
 impl Paragraph {
-    /// The words with their lines: as written, with punctuation.
+    /// The words with their lines, as written, with punctuation.
     #[must_use]
     pub fn words(&self) -> &[(usize, String)] {
         &self.words
     }
 
-    /// The sentences: a word that ends with a full stop, a question mark or an exclamation mark ends one.
+    /// The sentences. A word that ends with a full stop, a question mark or an exclamation mark ends a sentence.
     pub fn sentences(&self) -> impl Iterator<Item = &[(usize, String)]> {
         self.words.split_inclusive(|(_, word)| {
             word.trim_end_matches(['"', ')', '*', '_', '\'']).ends_with(['.', '?', '!'])
@@ -60,7 +60,7 @@ pub fn of_page(text: &str) -> Vec<Paragraph> {
     of_lines(text.lines().enumerate().map(|(at, line)| (at + 1, line)))
 }
 
-/// The paragraphs of a file's head: its first lines, as far as they begin with `//!`.
+/// The paragraphs of a file's head: its first lines that begin with `//!`.
 #[must_use]
 pub fn of_head(file: &SourceFile) -> Vec<Paragraph> {
     let lines = file.text.lines().enumerate();
@@ -70,8 +70,8 @@ pub fn of_head(file: &SourceFile) -> Vec<Paragraph> {
     }))
 }
 
-/// String literals of the product's code that can be messages: of two words at least, outside tests, no reason of an attribute or
-/// a panic.
+/// String literals of the product's code that can be messages: at least two words, outside tests, and not the reason of an
+/// attribute or a panic.
 #[must_use]
 pub fn of_literals(scan: &Scan) -> Vec<Paragraph> {
     const FOR_DEVELOPERS: [&str; 5] = ["reason =", "expect(", "panic!(", "assert", "unreachable!("];
@@ -83,7 +83,7 @@ pub fn of_literals(scan: &Scan) -> Vec<Paragraph> {
     let paragraphs = literals.map(|(line, text)| {
         let mut paragraph = Paragraph::default();
         for (at, text) in text.replace("\\n", "\n").replace("\\\n", " \n").split('\n').enumerate() {
-            // An escape for a new line moves later words down; the line of the first word is right.
+            // An escaped newline shifts the lines of later words. The line of the first word is correct.
             paragraph.push_line(line + at, &text.replace(['{', '}'], "`"));
         }
         paragraph
@@ -115,7 +115,7 @@ fn of_lines<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Paragraph>
     paragraphs
 }
 
-/// Whether a list item with a number begins here.
+/// Whether the text begins with a numbered list item.
 fn starts_with_number(text: &str) -> bool {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.len() < text.len() && rest.starts_with(". ")

@@ -1,10 +1,11 @@
-//! Published crates: each has what a registry and its users need, and depends on published crates of the tree only.
+//! Published crates: each has the metadata and documentation that a registry needs, and depends only on published crates of the
+//! tree.
 
 use crate::arrows::{Dependency, Package};
 use crate::{Breach, House};
 use std::path::Path;
 
-/// What each package has, because users get no more than that.
+/// Files that each package contains, because users get only the package.
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Whether a crate may be published.
@@ -13,7 +14,7 @@ pub fn is_published(package: &Package) -> bool {
     package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }
 
-/// What published crates lack, and what they must not depend on.
+/// Missing parts and forbidden dependencies of published crates.
 #[must_use]
 pub fn check(house: &House) -> Vec<Breach> {
     let published = house.metadata.packages.iter().filter(|package| is_published(package));
@@ -45,14 +46,14 @@ fn lacking(house: &House, package: &Package) -> impl Iterator<Item = String> {
     facts.into_iter().chain(licences).filter(|(_, is_there)| !is_there).map(|(what, _)| what.to_owned())
 }
 
-/// Whether the documentation of a crate has a block of Rust that is compiled.
+/// Whether the documentation of a crate has a compiled Rust example.
 fn begins_with_example(text: &str) -> bool {
     let fences = text.lines().filter_map(|line| line.strip_prefix("//! ```"));
-    // Every second one ends a block.
+    // Every second fence ends a block.
     fences.step_by(2).any(|language| matches!(language, "" | "no_run"))
 }
 
-/// Why a dependency of a published crate is refused. Cargo leaves those out that only tests have, if no version is named.
+/// Why a dependency of a published crate is refused. Cargo omits dev-dependencies without a version.
 fn unpublishable(house: &House, dependency: &Dependency) -> Option<String> {
     let name = &dependency.name;
     let own = house.metadata.packages.iter().find(|package| package.name == *name)?;
@@ -91,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Two published crates, `rt` and `layout`, and one that is not, `fuzz`.
+    /// Two published crates, `rt` and `layout`, and an unpublished one, `fuzz`.
     fn house(of_rt: Vec<Dependency>) -> House {
         let fuzz = Package { publish: Some(Vec::new()), ..Package::default() };
         let fuzz = Package { name: "fuzz".to_owned(), ..fuzz };

@@ -1,9 +1,9 @@
-//! Re-exports that lead around the map: a room that may not depend on another one must not get its items through a third.
+//! Re-exports that circumvent the map: a room must not get the items of a forbidden room through a third one.
 
 use crate::arrows::{Metadata, may_know, rooms};
 use crate::{Breach, Scan, SourceFile, habits};
 
-/// Each `pub use` or `pub type` that hands a room's items to a crate that must not depend on that room.
+/// Each `pub use` or `pub type` that exports a room's items to a crate that must not depend on that room.
 #[must_use]
 pub fn check(metadata: &Metadata, files: &[SourceFile]) -> Vec<Breach> {
     let rooms = rooms(metadata);
@@ -32,7 +32,7 @@ pub fn check(metadata: &Metadata, files: &[SourceFile]) -> Vec<Breach> {
     breaches
 }
 
-/// Statements that begin with `pub use` or `pub type`, with the line of each.
+/// Statements that begin with `pub use` or `pub type`, with their lines.
 fn exports(text: &str) -> Vec<(usize, String)> {
     let scan = Scan::of(text);
     let mut found: Vec<(usize, String)> = Vec::new();

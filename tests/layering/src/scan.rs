@@ -1,18 +1,18 @@
-//! A Rust file taken apart: what is code, what is text, and what belongs to its tests.
+//! Scanner for Rust files: separates code, literals and test items.
 
-/// A file taken apart.
+/// A scanned file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// The lines of the file, with comments and the insides of literals blanked.
+    /// The lines of the file, with blanked comments and literals.
     pub code: Vec<String>,
-    /// String literals, with the line they begin on (counted from 1) and their text as written.
+    /// String literals with their start lines (from 1) and their text as written.
     pub literals: Vec<(usize, String)>,
-    /// For each line, whether it belongs to an item under `#[cfg(test)]`.
+    /// For each line, whether it belongs to an item with `#[cfg(test)]`.
     pub is_test: Vec<bool>,
 }
 
 impl Scan {
-    /// Takes `text` apart. Never fails: what is no Rust gives a scan of little use.
+    /// Scans `text`. Never fails; text that is not Rust gives a meaningless scan.
     #[must_use]
     pub fn of(text: &str) -> Scan {
         let mut reader =
@@ -31,7 +31,7 @@ impl Scan {
     }
 }
 
-/// Walks over the bytes once. `code` grows in step with `at`, so that places in both agree.
+/// Reads the bytes once. `code` grows in step with `at`, so positions in both agree.
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -64,7 +64,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the byte before is the `b` or `c` of `br"…"`, and not the end of a word.
+    /// Whether the preceding byte is the `b` or `c` of `br"…"`, and not the end of a word.
     fn follows_byte_mark(&self) -> bool {
         match self.code.as_slice() {
             [.., before, b'b' | b'c'] => !(before.is_ascii_alphanumeric() || *before == b'_'),
@@ -138,13 +138,13 @@ impl Reader<'_> {
     }
 }
 
-/// The number of hashes when a raw string begins here.
+/// The number of hashes, if a raw string begins here.
 fn raw_hashes(rest: &[u8]) -> Option<usize> {
     let hashes = rest[1..].iter().take_while(|&&b| b == b'#').count();
     (rest.get(hashes + 1) == Some(&b'"')).then_some(hashes)
 }
 
-/// The length of the character literal that begins here; none when it is a lifetime.
+/// The length of the character literal that begins here; `None` for a lifetime.
 fn char_len(rest: &[u8]) -> Option<usize> {
     match rest.get(1)? {
         b'\\' => rest.get(3..)?.iter().position(|&b| b == b'\'').map(|end| end + 4),
@@ -160,7 +160,7 @@ fn char_len(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Which lines belong to items under `#[cfg(test)]`, or that and more: from the attribute to the end of the item's block.
+/// The lines of items with `#[cfg(test)]`, alone or combined: from the attribute to the end of the item's block.
 fn test_lines(code: &str, lines: usize) -> Vec<bool> {
     const MARKS: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test, "];
     let mut is_test = vec![false; lines];
@@ -177,7 +177,7 @@ fn test_lines(code: &str, lines: usize) -> Vec<bool> {
     is_test
 }
 
-/// Just behind the `;` or the block that ends the item.
+/// The position after the `;` or block that ends the item.
 fn item_end(code: &[u8], from: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in code.iter().enumerate().skip(from) {

@@ -1,4 +1,4 @@
-//! The tree as it lies on disk: cargo's metadata, every Rust file and Markdown page of ours, and every path.
+//! Reads the tree from disk: cargo's metadata, all Rust files and Markdown pages, and all paths.
 
 use crate::Scan;
 use crate::arrows::Metadata;
@@ -8,54 +8,54 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Workspaces of their own below the root. Their crates are on the map as well.
+/// Separate workspaces below the root. Their crates are also on the map.
 pub const OTHER_WORKSPACES: [&str; 1] = ["rt"];
 
 /// A Rust file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Its path under the workspace, with `/` between the parts.
+    /// Its path relative to the workspace, with `/` as separator.
     pub path: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// Whether it is a module that exists for tests only (`#[cfg(test)] mod live;` says so elsewhere), or below one.
+    /// Whether it is a test module (declared elsewhere as `#[cfg(test)] mod live;`), or below one.
     pub is_test: bool,
 }
 
-/// Everything that the checks look at.
+/// The input of all checks.
 #[derive(Debug, Clone)]
 pub struct House {
-    /// Rooms and arrows, of all workspaces.
+    /// Rooms and arrows of all workspaces.
     pub metadata: Metadata,
     /// Rust files, by path.
     pub files: Vec<SourceFile>,
     /// Markdown pages, by path.
     pub pages: Vec<Page>,
-    /// Files and directories, under the workspace.
+    /// Files and directories, relative to the workspace.
     pub paths: BTreeSet<String>,
 }
 
-/// The tree could not be read.
+/// An error of reading the tree.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Cargo does not answer, or not in its own words.
+    /// Cargo failed or its output is invalid.
     #[error("cannot read cargo metadata: {0}")]
     Metadata(String),
-    /// A directory or file does not let itself be read.
+    /// A directory or file cannot be read.
     #[error("cannot read {}", path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
 }
 
 impl House {
-    /// Reads the workspace around `dir` and the other ones below its root, asking the `cargo` given.
+    /// Reads the workspace that contains `dir` and the other workspaces below its root, with the given `cargo`.
     ///
     /// # Errors
-    /// [`ReadError`] naming what could not be read.
+    /// [`ReadError`], with the name of what could not be read.
     pub fn read(cargo: &str, dir: &Path) -> Result<House, ReadError> {
         let mut metadata = read_metadata(cargo, dir)?;
         let root = PathBuf::from(&metadata.workspace_root);
@@ -70,7 +70,7 @@ impl House {
         Ok(house)
     }
 
-    /// Adds what is under `dir`; what cargo or git put there is passed over.
+    /// Adds everything below `dir`, except files of cargo and git.
     fn read_directory(&mut self, root: &Path, dir: &Path) -> Result<(), ReadError> {
         let failed = |path: &Path| {
             let path = path.to_path_buf();
@@ -99,7 +99,7 @@ impl House {
     }
 }
 
-/// Marks the modules that other files declare for tests only.
+/// Marks modules that other files declare as test modules.
 pub fn mark_tests(files: &mut [SourceFile]) {
     let tests: Vec<String> = files.iter().flat_map(test_modules).collect();
     for file in files {
@@ -109,7 +109,7 @@ pub fn mark_tests(files: &mut [SourceFile]) {
     }
 }
 
-/// Where the test modules that a file declares stand, without the end of the name: `lib/linux/src/counters/live`.
+/// The paths of a file's test modules, without the suffix: `lib/linux/src/counters/live`.
 fn test_modules(file: &SourceFile) -> Vec<String> {
     let scan = Scan::of(&file.text);
     let dir = match file.path.rsplit_once('/') {

@@ -1,20 +1,20 @@
-//! Phrases that texts for users and heads of modules avoid, and sentences that are too long.
+//! Phrases to avoid in texts for users and heads of modules, and long sentences.
 //!
-//! The table names the term of the field for each phrase. A phrase of the table is a breach in a page, a manual, a message or
-//! the head of a module. A long sentence in a page or a manual is a warning.
+//! The table has the standard term for each phrase. A phrase of the table is a breach in a page, a manual, a message or the head
+//! of a module. A long sentence in a page or a manual is a warning.
 
 use crate::links::Page;
 use crate::prose::{self, Paragraph};
 use crate::{Breach, House, Scan, SourceFile, habits};
 
-/// The longest sentence.
+/// Maximal number of words of a sentence.
 pub const SENTENCE_WORDS_MAX: usize = 25;
 
-/// A term of the field, and the phrases that paraphrase it.
+/// A standard term, and phrases that paraphrase it.
 struct Term {
-    /// In lower case, single spaces between the words.
+    /// In lower case, with single spaces between the words.
     avoid: &'static [&'static str],
-    /// What to say.
+    /// The term to use.
     say: &'static str,
 }
 
@@ -86,11 +86,11 @@ const TERMS: [Term; 16] = [
     },
 ];
 
-/// Pronouns of persons. Threads, files, locks and pages are none.
+/// Pronouns for persons. Threads, files, locks and pages are not persons.
 const PERSONS: [&str; 9] =
     ["who", "whom", "whoever", "nobody", "somebody", "anybody", "someone", "nobody's", "somebody's"];
 
-/// Nouns of persons, behind which `who` is right.
+/// Nouns for persons, after which `who` is correct.
 const PEOPLE: [&str; 19] = [
     "user",
     "users",
@@ -113,7 +113,7 @@ const PEOPLE: [&str; 19] = [
     "programmer",
 ];
 
-/// Phrases to avoid in a file of the tree: in its head, and in its messages if it ships.
+/// Phrases to avoid in a source file: in its head, and in its messages if it ships.
 #[must_use]
 pub fn check(file: &SourceFile) -> Vec<Breach> {
     let mut breaches = phrases(&file.path, &prose::of_head(file));
@@ -140,7 +140,7 @@ fn long_in_page(page: &Page) -> Vec<Breach> {
     long_in(&page.path, &prose::of_page(&page.text))
 }
 
-/// None in a file that holds no manual.
+/// Empty for a file without a manual.
 fn long_in_manual(file: &SourceFile) -> Vec<Breach> {
     if is_manual(&file.path) { long_in(&file.path, &prose::of_head(file)) } else { Vec::new() }
 }
@@ -181,7 +181,7 @@ fn phrases(path: &str, paragraphs: &[Paragraph]) -> Vec<Breach> {
     breaches
 }
 
-/// A word without case and punctuation at its ends.
+/// A word in lower case, without punctuation at its ends.
 fn bare(word: &str) -> String {
     word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()
 }
@@ -191,7 +191,7 @@ fn long_in(path: &str, paragraphs: &[Paragraph]) -> Vec<Breach> {
     for sentence in paragraphs.iter().flat_map(Paragraph::sentences) {
         let is_word = |word: &str| word.contains(|c: char| c.is_alphanumeric() || c == '`');
         let words: Vec<&(usize, String)> = sentence.iter().filter(|(_, word)| is_word(word)).collect();
-        // A row of a table is no sentence.
+        // A table row is not a sentence.
         if words.len() > SENTENCE_WORDS_MAX && sentence[0].1 != "|" {
             let (line, first) = words[0];
             let begin = [first, &words[1].1, &words[2].1].map(String::as_str).join(" ");

@@ -1,4 +1,4 @@
-//! The checks, on this very tree.
+//! Runs the checks on this tree.
 
 #![allow(clippy::print_stdout, reason = "warnings of a test")]
 
@@ -32,7 +32,7 @@ fn every_arrow_between_rooms_is_on_the_map() {
     assert_none(&arrows::check(&house.metadata));
 }
 
-/// Lines of a manifest without comments: of the sections that all workspaces have in common.
+/// The lines of a manifest, without comments, in sections that all workspaces share.
 fn common_sections(manifest: &str) -> Vec<&str> {
     let is_common = |name: &str| name == "[workspace.package]" || name.starts_with("[workspace.lints.");
     let mut is_wanted = false;
@@ -47,7 +47,7 @@ fn common_sections(manifest: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Name and version of each crate of a lock file that is not of the tree.
+/// Name and version of each external crate in a lock file.
 fn locked(text: &str) -> BTreeSet<(&str, &str)> {
     fn value<'a>(package: &'a str, name: &str) -> Option<&'a str> {
         package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \"")?.strip_suffix('"'))

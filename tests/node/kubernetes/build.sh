@@ -1,5 +1,6 @@
-# Builds parts of Kubernetes by the ordinary Go client, once: DIR PART... makes DIR/bin/PART of kube-apiserver, kube-controller-manager, kube-scheduler,
-# kubelet, kwok, and containerd with its companions, newer than Debian's. DIR holds one version of each; others are built again.
+# Builds parts of Kubernetes with the standard Go client, once: DIR PART... creates DIR/bin/PART for kube-apiserver,
+# kube-controller-manager, kube-scheduler, kubelet, kwok, and a containerd with its programs that is newer than Debian's. DIR has
+# one version of each; other versions are rebuilt.
 set -eu
 kubernetes=1.37.2
 kwok=0.8.0
@@ -9,7 +10,7 @@ shift
 mkdir -p "$dir/bin" "$dir/module"
 go version | grep -qE 'go(1\.(2[1-9]|[3-9][0-9])|[2-9])' || { echo 'Go 1.21 or later is needed, which fetches the version that Kubernetes wants' >&2; exit 1; }
 
-# k8s.io/kubernetes names its libraries by paths in its own tree, which a module that requires it must replace.
+# k8s.io/kubernetes refers to its libraries by paths in its own tree. A module that requires it must replace these.
 write_module() {
     cd "$dir/module"
     [ ! -f go.mod ] || return 0

@@ -1,5 +1,5 @@
-//! The parts of a cluster on this machine, each a process that ends with the test: an API server with its store, a scheduler, a kubelet. They are built by
-//! `kubernetes/build.sh`.
+//! The parts of a cluster on this machine, each a process that ends with the test: an API server with its store, a scheduler, a
+//! kubelet. `kubernetes/build.sh` builds them.
 
 use crate::runtime::{Daemon, PODS, Runtime, done, eventually};
 use std::ffi::OsStr;
@@ -9,10 +9,10 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the directory with the parts, whose programs are in `bin`.
+/// The environment variable with the directory of the parts. Their programs are in its `bin`.
 pub const PARTS: &str = "MILLPOND_KUBERNETES";
 
-/// What the API server knows its administrator by.
+/// The administrator's token for the API server.
 const TOKEN: &str = "millpond-tests";
 
 /// An API server with its store.
@@ -21,16 +21,16 @@ pub struct Cluster {
     dir: PathBuf,
     parts: PathBuf,
     port: u16,
-    // In the order in which they end.
+    // Fields are dropped in this order.
     server: Daemon,
     _store: Daemon,
 }
 
 impl Cluster {
-    /// Starts it with everything that it keeps below `dir`.
+    /// Starts the server with all its data below `dir`.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn begin(parts: &Path, dir: &Path) -> Result<Cluster, String> {
         fs::create_dir_all(dir).map_err(|error| error.to_string())?;
         let in_dir = |name: &str| dir.join(name).display().to_string();
@@ -54,7 +54,7 @@ impl Cluster {
             .args([format!("--secure-port={port}"), format!("--cert-dir={}", in_dir("certificates"))])
             .args([format!("--token-auth-file={}", in_dir("tokens.csv"))])
             .args(["--authorization-mode=Node,RBAC", "--allow-privileged=true"])
-            // It would wait for a controller that makes an account for each namespace.
+            // This plugin would wait for a controller that creates an account for each namespace.
             .args(["--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"])
             .args([format!("--service-account-key-file={}", in_dir("sa.pub"))])
             .args([format!("--service-account-signing-key-file={}", in_dir("sa.key"))])
@@ -67,7 +67,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A file by which programs reach the API server with a token.
+    /// Writes a kubeconfig file with a token.
     fn write_access(&self, name: &str, token: &str) -> Result<PathBuf, String> {
         let file = self.dir.join(name);
         let text = format!(
@@ -81,33 +81,33 @@ impl Cluster {
         Ok(file)
     }
 
-    /// A file by which a program reaches the API server with the rights of an account of the namespace millpond.
+    /// A kubeconfig file with the rights of an account of the namespace millpond.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn access_of(&self, account: &str) -> Result<PathBuf, String> {
         let token = self.kubectl(["-n", "millpond", "create", "token", account])?;
         self.write_access(account, token.trim())
     }
 
-    /// The file of the administrator.
+    /// The administrator's kubeconfig file.
     #[must_use]
     pub fn access(&self) -> PathBuf {
         self.dir.join("access")
     }
 
-    /// What kubectl prints.
+    /// The output of kubectl.
     ///
     /// # Errors
-    /// What it says when it fails.
+    /// Its error output when it fails.
     pub fn kubectl<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, words: I) -> Result<String, String> {
         self.kubectl_with(words, "")
     }
 
-    /// Gives the API server objects, as YAML.
+    /// Sends objects to the API server, as YAML.
     ///
     /// # Errors
-    /// What kubectl says when it fails.
+    /// The error output of kubectl when it fails.
     pub fn apply(&self, objects: &str) -> Result<String, String> {
         self.kubectl_with(["apply", "--server-side", "--force-conflicts", "-f", "-"], objects)
     }
@@ -130,26 +130,26 @@ impl Cluster {
         }
     }
 
-    /// A part that needs nothing but access, such as the scheduler.
+    /// Starts a part that only needs access to the API server, such as the scheduler.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn part(&self, name: &str, words: &[&str]) -> Result<Daemon, String> {
         let mut command = Command::new(self.parts.join("bin").join(name));
         command.arg(format!("--kubeconfig={}", self.access().display())).args(words);
         Daemon::start(&mut command)
     }
 
-    /// The process of the API server.
+    /// The process id of the API server.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
-    /// A counter of the API server, added up over the series whose labels have all these texts.
+    /// A counter of the API server: the sum of the series whose labels contain all these texts.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn counted(&self, name: &str, labels: &[&str]) -> Result<f64, String> {
         let text = self.kubectl(["get", "--raw", "/metrics"])?;
         let of = |line: &str| {
@@ -161,10 +161,11 @@ impl Cluster {
     }
 }
 
-/// A kubelet of this machine on a container runtime. It keeps its cgroups below that of the tests, and the host's settings as they are.
+/// Starts a kubelet on a container runtime. Its cgroups are below those of the tests, and it does not change settings of the
+/// host.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub fn kubelet(
     parts: &Path,
     dir: &Path,
@@ -187,8 +188,9 @@ pub fn kubelet(
     Daemon::start(&mut shell)
 }
 
-/// A kubelet writes some settings of the whole machine, and sockets of device plugins below `/var/lib`. It does not where the settings read as it wants
-/// them, which they do in a mount namespace of its own, and that has a directory of its own.
+/// A kubelet writes some settings of the whole machine, and sockets of device plugins below `/var/lib`. It does not write
+/// settings that already have the required values. So it runs in a mount namespace that shows these values, with a directory of
+/// its own.
 const SETTINGS: &str = "
 set -e
 dir=$1
@@ -227,7 +229,7 @@ fn configuration(dir: &Path, runtime: &Runtime, manifests: Option<&Path>) -> Str
     )
 }
 
-/// The cgroup of the tests in every hierarchy: a kubelet wants it to be there. With version 1 a new one has no CPUs.
+/// Creates the cgroup of the tests in every hierarchy, because a kubelet requires it. On version 1 a new cgroup has no CPUs.
 fn groups_for_pods() -> std::io::Result<()> {
     let top = Path::new("/sys/fs/cgroup");
     if top.join("cgroup.controllers").exists() {
@@ -245,12 +247,12 @@ fn groups_for_pods() -> std::io::Result<()> {
     Ok(())
 }
 
-/// An address of this machine by which others reach it: a kubelet takes no other one for its own.
+/// An address by which other machines reach this one. A kubelet accepts no other address as its own.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub fn own_address() -> Result<IpAddr, String> {
-    // Nothing is sent: the kernel chooses the address by which it would be.
+    // Nothing is sent: the kernel selects the source address.
     let asked = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
@@ -258,10 +260,10 @@ pub fn own_address() -> Result<IpAddr, String> {
     asked.map(|address| address.ip()).map_err(|error| format!("this machine has no address: {error}"))
 }
 
-/// A port that nobody listens on now.
+/// A port that is unused at the moment.
 ///
 /// # Errors
-/// In words.
+/// A message.
 pub fn free_port() -> Result<u16, String> {
     let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     bound.map(|address| address.port()).map_err(|error| error.to_string())

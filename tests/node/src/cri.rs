@@ -1,4 +1,5 @@
-//! What a kubelet asks a container runtime, as far as these tests do. The numbers of fields are those of api.proto of k8s.io/cri-api, version v1.
+//! A client for a container runtime with the requests of a kubelet that these tests need. Field numbers are from api.proto of
+//! k8s.io/cri-api, version v1.
 
 use crate::runtime::PODS;
 use http::uri::PathAndQuery;
@@ -11,7 +12,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-/// For so long an answer is waited for.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, PartialEq, Message)]
@@ -33,7 +34,7 @@ struct PodName {
     namespace: String,
 }
 
-/// Namespaces of the kernel: 0 that of the pod, 1 that of the container, 2 that of the node.
+/// Namespace modes: 0 pod, 1 container, 2 node.
 #[derive(Clone, PartialEq, Message)]
 struct Namespaces {
     #[prost(int32, tag = "1")]
@@ -74,7 +75,7 @@ struct RunPod {
     config: Option<PodConfig>,
 }
 
-/// One string with number 1: what is made, and what is meant.
+/// A message with one string as field 1: an id.
 #[derive(Clone, PartialEq, Message)]
 struct Id {
     #[prost(string, tag = "1")]
@@ -147,16 +148,16 @@ struct Executed {
     status: i32,
 }
 
-/// A pod that runs, with what it was made of.
+/// A running pod and its configuration.
 #[derive(Debug, Clone)]
 pub struct RunningPod {
-    /// The runtime's number for it.
+    /// The runtime's id of the pod.
     pub id: String,
     config: PodConfig,
 }
 
 impl RunningPod {
-    /// The cgroup of a container of it.
+    /// The cgroup of a container of the pod.
     #[must_use]
     pub fn group_of(&self, container: &str) -> String {
         let linux = self.config.linux.as_ref();
@@ -173,10 +174,10 @@ pub struct Cri {
 }
 
 impl Cri {
-    /// Connects to the runtime that listens there; it writes logs of containers below `logs`.
+    /// Connects to the runtime at this socket. The runtime writes logs of containers below `logs`.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn connect(socket: &Path, logs: &Path) -> Result<Cri, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
@@ -204,15 +205,15 @@ impl Cri {
     /// The runtime's version.
     ///
     /// # Errors
-    /// Its own.
+    /// The runtime's error.
     pub fn version(&self) -> Result<String, Status> {
         self.ask("Version", Nothing {}).map(|version: Version| version.number)
     }
 
-    /// Runs a pod on the node's network.
+    /// Runs a pod in the node's network.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's error.
     pub fn run_pod(&self, name: &str, annotations: &[(&str, &str)]) -> Result<RunningPod, Status> {
         let uid = format!("{name}-uid");
         let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -230,10 +231,10 @@ impl Cri {
         Ok(RunningPod { id: made.id, config })
     }
 
-    /// Makes a container of an image and starts it. `milli` is what it requests, in thousandths of a CPU. Gives its number.
+    /// Creates and starts a container. `milli` is its CPU request, in thousandths. Returns its id.
     ///
     /// # Errors
-    /// The runtime's, or the agent's through it.
+    /// The error of the runtime, or of the agent through it.
     pub fn start(
         &self,
         pod: &RunningPod,
@@ -260,36 +261,36 @@ impl Cri {
         Ok(made.id)
     }
 
-    /// Changes what a container requests, as a resize in place does.
+    /// Changes the CPU request of a container, as an in-place resize does.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's error.
     pub fn resize(&self, container: &str, milli: u32) -> Result<(), Status> {
         let update = UpdateContainer { container: container.to_owned(), resources: Some(shares(milli)) };
         self.ask("UpdateContainerResources", update).map(|Nothing {}| ())
     }
 
-    /// Gives a container CPUs, as a kubelet does whose CPU manager is static.
+    /// Sets the CPUs of a container, as a kubelet with a static CPU manager does.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's error.
     pub fn pin(&self, container: &str, cpus: &str) -> Result<(), Status> {
         let resources = Resources { shares: 0, cpus: cpus.to_owned() };
         let update = UpdateContainer { container: container.to_owned(), resources: Some(resources) };
         self.ask("UpdateContainerResources", update).map(|Nothing {}| ())
     }
 
-    /// What a container of a pod wrote so far: each line has a time, a stream, and whether it is whole before it.
+    /// The output of a container of a pod so far. In the log each line begins with a time, a stream and a completeness flag.
     #[must_use]
     pub fn written(&self, pod: &RunningPod, name: &str) -> String {
         let text = std::fs::read_to_string(self.logs.join(log(pod, name))).unwrap_or_default();
         text.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Runs a command in a container: its standard output.
+    /// Runs a command in a container. Returns its standard output.
     ///
     /// # Errors
-    /// The runtime's; that the command failed, with its standard error.
+    /// The runtime's error, or that the command failed, with its standard error.
     pub fn exec(&self, container: &str, command: &[&str]) -> Result<String, Status> {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
         let exec = Exec { container: container.to_owned(), command, timeout_s: 20 };
@@ -300,18 +301,17 @@ impl Cri {
         Ok(String::from_utf8_lossy(&done.out).into_owned())
     }
 
-    /// Ends a pod with its containers.
+    /// Removes a pod and its containers.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The runtime's error.
     pub fn remove(&self, pod: &RunningPod) -> Result<(), Status> {
         let _: Nothing = self.ask("StopPodSandbox", Id { id: pod.id.clone() })?;
         self.ask("RemovePodSandbox", Id { id: pod.id.clone() }).map(|Nothing {}| ())
     }
 }
 
-/// The kubelet's arithmetic: at least 2.
-/// The file of what a container writes, among the logs.
+/// The log file of a container.
 fn log(pod: &RunningPod, name: &str) -> String {
     format!("{}-{name}.log", pod.id)
 }

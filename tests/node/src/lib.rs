@@ -1,4 +1,4 @@
-//! A real container runtime with everything that it keeps in a directory of its own, what a kubelet asks it, and the agent beside it.
+//! A real container runtime with all its data in a directory of its own, a client with the requests of a kubelet, and the agent.
 
 mod cluster;
 mod cri;

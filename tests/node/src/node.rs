@@ -1,5 +1,5 @@
-//! The machine on which the agent is tried: this host, where pools keep others where they are, so that nothing but what is started here is touched; or a
-//! guest, where they keep others out.
+//! The machine on which the agent is tested. On this host, pools do not exclude other tasks, so that only processes started here
+//! are affected. In a guest, pools exclude them.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why the tests cannot run here, if they cannot.
+/// Why the tests cannot run here; `None` if they can.
 fn unavailable() -> Option<Unavailable> {
     if !rustix::process::geteuid().is_root() {
         return Some(Unavailable::new("containers are made by root", "run these tests as root"));
@@ -33,14 +33,14 @@ fn unavailable() -> Option<Unavailable> {
         .then(|| Unavailable::new("a pool needs a second CPU", "run these tests on a larger machine"))
 }
 
-/// Of the machine: the test itself may have fewer while pools keep it out.
+/// Number of on-line CPUs of the machine. The test itself may have fewer while pools exclude it.
 #[must_use]
 pub fn cpus_here() -> usize {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     online.trim().parse::<CpuSet>().unwrap().len()
 }
 
-/// Whether a container can be run at all, before there is an agent.
+/// Checks that a container can be run at all, before an agent exists.
 fn runs_a_container(runtime: &Runtime) -> Result<(), String> {
     let said = |status: tonic::Status| status.message().to_owned();
     let cri = runtime.cri()?;
@@ -50,22 +50,22 @@ fn runs_a_container(runtime: &Runtime) -> Result<(), String> {
     cri.remove(&pod).map_err(said)
 }
 
-/// How many CPUs the pool may have.
+/// The maximal number of CPUs of the pool.
 #[must_use]
 pub fn most() -> usize {
     (cpus_here() - 1).min(3)
 }
 
-/// A machine with a container runtime and a pool web, which has CPU 1.
+/// A machine with a container runtime and a pool web with CPU 1.
 #[derive(Debug)]
 pub struct Node {
     /// The program under test.
     pub program: PathBuf,
-    /// Everything that is kept.
+    /// The directory of all data.
     pub dir: tempfile::TempDir,
     /// The container runtime.
     pub runtime: Runtime,
-    /// Pools do not keep others out.
+    /// Whether pools leave other tasks on their CPUs.
     pub keeps_others: bool,
 }
 
@@ -73,7 +73,7 @@ impl Node {
     /// Enables pools and starts the runtime.
     ///
     /// # Errors
-    /// Why it cannot be here.
+    /// Why it is not possible here.
     pub fn begin(version: Containerd) -> Result<Node, Unavailable> {
         if let Some(why) = unavailable() {
             return Err(why);
@@ -85,10 +85,10 @@ impl Node {
         Node::begin_with(tools)
     }
 
-    /// The same with these programs of a runtime.
+    /// The same with these runtime programs.
     ///
     /// # Errors
-    /// Why it cannot be here.
+    /// Why it is not possible here.
     pub fn begin_with(tools: ContainerTools) -> Result<Node, Unavailable> {
         if let Some(why) = unavailable() {
             return Err(why);
@@ -115,7 +115,7 @@ impl Node {
         self.dir.path().join("state")
     }
 
-    /// The program with these words.
+    /// The program with these arguments.
     #[must_use]
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -123,22 +123,22 @@ impl Node {
         command
     }
 
-    /// What the program prints.
+    /// The output of the program.
     ///
     /// # Errors
-    /// What it says when it fails.
+    /// Its error output when it fails.
     pub fn run(&self, words: &[&str]) -> Result<String, String> {
         let said = self.command(words).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
         if said.status.success() { Ok(out.into_owned()) } else { Err(format!("{words:?}: {out}{err}")) }
     }
 
-    /// What the program prints, which must not fail.
+    /// The output of the program, which must not fail.
     pub fn ok(&self, words: &[&str]) -> String {
         self.run(words).unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// The agent with these words, killed at a moment.
+    /// The agent with these arguments, killed at the given moment.
     #[must_use]
     pub fn agent_with(&self, more: &[&str], kill_at: Option<&str>) -> Daemon {
         let mut command = self.command(&["node", "--kubelet-dir"]);
@@ -155,14 +155,14 @@ impl Node {
         agent
     }
 
-    /// The other CPU for the pool, by one commit.
+    /// Exchanges the CPU of the pool, in one commit.
     pub fn swap(&self, from: u32, to: u32) {
         let script =
             format!("transfer to pset pset_default ( cpu {from} )\ntransfer to pset webset ( cpu {to} )");
         self.ok(&["poolcfg", "-d", "-c", &script]);
     }
 
-    /// What the pool's containers request, in thousandths.
+    /// The CPU requests of the pool's containers, in thousandths.
     #[must_use]
     pub fn requests(&self) -> Option<u64> {
         let info = self.ok(&["poolcfg", "-dc", "info pool web"]);
@@ -170,7 +170,7 @@ impl Node {
         line.split_ascii_whitespace().last()?.parse().ok()
     }
 
-    /// What those have that are in no pool, while the pool has one CPU.
+    /// The CPUs of tasks outside pools, while the pool has one CPU.
     #[must_use]
     pub fn rest(&self, without: u32) -> String {
         let all = (0..cpus_here()).filter(|cpu| self.keeps_others || *cpu != without as usize);
@@ -192,14 +192,14 @@ impl Drop for Node {
     }
 }
 
-/// Tries something on it, or says why that cannot be here.
+/// Runs a test on a node, or prints why that is not possible.
 pub fn with(version: Containerd, test: impl FnOnce(&mut Node)) {
     with_node(|| Node::begin(version), test);
 }
 
-/// The same with one that is made so.
+/// The same with a node from `begin`.
 pub fn with_node(begin: impl FnOnce() -> Result<Node, Unavailable>, test: impl FnOnce(&mut Node)) {
-    // Pools of the host are one, whatever their state directory.
+    // The pools of the host are shared, whatever their state directory, so only one test runs at a time.
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match begin() {

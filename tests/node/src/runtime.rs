@@ -1,4 +1,4 @@
-//! The runtime itself, and daemons beside it.
+//! The container runtime, and other daemons.
 
 use crate::Cri;
 use millpond_vm::ContainerTools;
@@ -10,32 +10,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For so long something that must come is waited for, on a machine with much else to do.
+/// Timeout of expected events, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The name of the image that [`Runtime::begin`] imports.
 pub const IMAGE: &str = "localhost/busybox:local";
 
-/// The cgroup of all pods: it begins as the kubelet names its own, and is none of a kubelet.
+/// The cgroup of all pods. It has the prefix of the kubelet's cgroups, and belongs to no kubelet.
 pub(crate) const PODS: &str = "kubepods-tests";
 
-/// Names the directory of containerd, runc and busybox in a guest.
+/// The environment variable with the directory of containerd, runc and busybox in a guest.
 pub const TOOLS: &str = "MILLPOND_NODE_TOOLS";
 
-/// The tools of a guest, where this runs in one.
+/// The tools of a guest, if this runs in one.
 #[must_use]
 pub fn tools_of_guest() -> Option<ContainerTools> {
     let bin = PathBuf::from(std::env::var_os(TOOLS)?);
     Some(ContainerTools { runc: bin.join("runc"), busybox: bin.join("busybox"), bin })
 }
 
-/// What containers of the image need of busybox.
+/// The applets of busybox that containers need.
 const APPLETS: [&str; 4] = ["sh", "sleep", "cat", "grep"];
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 ///
 /// # Errors
-/// What `is` gave last, when it is not so after three minutes: a host may be busy.
+/// The last error of `is`, if it does not hold after three minutes. The long timeout is for busy hosts.
 pub fn eventually<T>(mut is: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     let begun = Instant::now();
     loop {
@@ -47,7 +47,7 @@ pub fn eventually<T>(mut is: impl FnMut() -> Result<T, String>) -> Result<T, Str
     }
 }
 
-/// A process in the background whose lines are kept. It is killed when it is dropped.
+/// A background process whose output lines are collected. It is killed on drop.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -55,10 +55,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it. What it writes to standard error is kept.
+    /// Starts the process. Collects its standard error.
     ///
     /// # Errors
-    /// The system's, in words.
+    /// The system's error, as text.
     pub fn start(command: &mut Command) -> Result<Daemon, String> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
@@ -72,16 +72,16 @@ impl Daemon {
         Ok(Daemon { child, lines })
     }
 
-    /// What it has written.
+    /// The lines written so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until it has written a line with that text.
+    /// Waits until it has written a line with this text.
     ///
     /// # Errors
-    /// All that it wrote instead, after three minutes or when it has ended.
+    /// All its output, after three minutes or if it has ended.
     pub fn says(&mut self, text: &str) -> Result<(), String> {
         eventually(|| {
             let has_ended = self.has_ended();
@@ -95,7 +95,7 @@ impl Daemon {
         .flatten()
     }
 
-    /// Its process.
+    /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -106,13 +106,13 @@ impl Daemon {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())
     }
 
-    /// Kills it, and waits for its end.
+    /// Kills it and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Waits for its own end.
+    /// Waits until it ends by itself.
     ///
     /// # Errors
     /// It did not end.
@@ -136,10 +136,10 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts containerd with everything that it keeps below `dir`, and an image of busybox.
+    /// Starts containerd with all its data below `dir`, and imports an image of busybox.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn begin(tools: ContainerTools, dir: &Path) -> Result<Runtime, String> {
         let wrote = fs::create_dir_all(dir)
             .and_then(|()| fs::write(dir.join("config.toml"), configuration(&tools, dir)));
@@ -151,10 +151,10 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Makes an image of one static program with links to it.
+    /// Imports an image with one static program and links to it.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn import(&self, program: &Path, name: &str, links: &[&str]) -> Result<(), String> {
         let image = self.dir.join("image").join(program.file_name().unwrap_or_default());
         fs::create_dir_all(&image).map_err(|error| error.to_string())?;
@@ -166,21 +166,21 @@ impl Runtime {
             import.arg("-a").arg(self.socket()).args(["-n", "k8s.io", "image", "import"]).args(options);
             done(import.arg(image.join("image.tar")))
         };
-        // 1.7 imports so anyhow.
+        // 1.7 always imports in this way and does not know the option.
         import(&["--local"]).or_else(|_| import(&[]))
     }
 
-    /// Kills it, and starts it again on what it has. Containers live on.
+    /// Kills and restarts it with the same data. Containers keep running.
     ///
     /// # Errors
-    /// In words.
+    /// A message.
     pub fn restart(&mut self) -> Result<(), String> {
         self.daemon.kill();
         self.daemon = daemon(&self.tools, &self.dir)?;
         self.cri().map(drop)
     }
 
-    /// Its process.
+    /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.daemon.pid()
@@ -190,16 +190,16 @@ impl Runtime {
         self.dir.join("containerd.sock")
     }
 
-    /// Where plugins connect.
+    /// The socket for plugins.
     #[must_use]
     pub fn plugins(&self) -> PathBuf {
         self.dir.join("nri.sock")
     }
 
-    /// A connection, as a kubelet has one.
+    /// A connection like that of a kubelet.
     ///
     /// # Errors
-    /// In words, with what it wrote.
+    /// A message with its output.
     pub fn cri(&self) -> Result<Cri, String> {
         eventually(|| {
             let cri = Cri::connect(&self.socket(), &self.dir.join("logs"))?;
@@ -211,7 +211,7 @@ impl Runtime {
 }
 
 impl Drop for Runtime {
-    /// Containers outlive their runtime: they, who watches over them, what is mounted for them and their cgroups go.
+    /// Containers outlive their runtime. Removes them, their supervisors, their mounts and their cgroups.
     fn drop(&mut self) {
         self.daemon.kill();
         let trees = trees_of_pods();
@@ -238,7 +238,7 @@ impl Drop for Runtime {
     }
 }
 
-/// The cgroups that hold all pods, in every hierarchy.
+/// The cgroups of all pods, in every hierarchy.
 fn trees_of_pods() -> Vec<PathBuf> {
     let top = Path::new("/sys/fs/cgroup");
     let hierarchies = fs::read_dir(top).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -265,7 +265,7 @@ fn remove_groups(tree: &Path) {
     }
 }
 
-/// Processes that name the directory on their command line, and are not the test.
+/// Processes with the directory on their command line, except the test itself.
 fn started_for(dir: &Path) -> Vec<i32> {
     let named = dir.display().to_string();
     let own = i32::try_from(std::process::id()).unwrap_or(0);
@@ -282,15 +282,15 @@ fn daemon(tools: &ContainerTools, dir: &Path) -> Result<Daemon, String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(tools.bin.join("containerd"));
     command.arg("-c").arg(dir.join("config.toml"));
-    // It finds what watches over containers there.
+    // It finds its supervisor of containers on this path.
     command.env("PATH", format!("{}:{path}", tools.bin.display()));
     Daemon::start(&mut command)
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for it.
 ///
 /// # Errors
-/// It failed: with its standard error.
+/// The command failed, with its standard error.
 pub fn done(command: &mut Command) -> Result<(), String> {
     let said = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
     if said.status.success() {
@@ -299,10 +299,10 @@ pub fn done(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}: {}: {}", said.status, String::from_utf8_lossy(&said.stderr)))
 }
 
-/// The second version of the file is understood by 1.7 and by 2.
+/// 1.7 and 2 both accept version 2 of the file.
 fn configuration(tools: &ContainerTools, dir: &Path) -> String {
     let (dir, runc) = (dir.display(), tools.runc.display());
-    // A guest has a file system in memory, which nothing can be laid over, and whose root cannot be changed for another one.
+    // A guest has an in-memory root file system, which does not support overlays or pivot_root.
     let in_memory = std::env::var_os(TOOLS).is_some();
     let snapshotter = if in_memory { "native" } else { "overlayfs" };
     format!(

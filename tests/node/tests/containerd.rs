@@ -1,4 +1,4 @@
-//! The agent beside a real containerd.
+//! The agent with a real containerd.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use millpond_model::CpuSet;
@@ -10,10 +10,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What keeps a container running.
+/// A command that keeps a container running.
 const SLEEP: &[&str] = &["sleep", "1000000"];
 
-/// The CPUs that a container may use, as it sees them itself.
+/// The allowed CPUs of a container, as read inside it.
 fn cpus(cri: &Cri, container: &str) -> String {
     let said = cri.exec(container, &["grep", "Cpus_allowed_list", "/proc/self/status"]).unwrap();
     said.split_ascii_whitespace().last().unwrap_or_default().to_owned()
@@ -35,7 +35,7 @@ fn start(cri: &Cri, pod: &RunningPod, name: &str, milli: u32) -> String {
     cri.start(pod, name, (IMAGE, SLEEP), milli).unwrap()
 }
 
-/// How often a runtime took the agent.
+/// Number of connections that the agent made.
 fn connections(agent: &Daemon) -> usize {
     agent.lines().iter().filter(|line| line.contains("tells of its containers")).count()
 }
@@ -50,20 +50,20 @@ fn containers_are_in_pools(node: &mut Node) {
     let web = cri.run_pod("web", &[("millpond.dev/pool", "web"), ("millpond.dev/pool.log", "pool_default")]);
     let web = web.unwrap();
     let main = start(&cri, &web, "main", 1500);
-    // From its first moment on, not only once it is bound.
+    // From its start, and not only after it is bound.
     assert_eq!(cpus(&cri, &main), "1");
     let log = start(&cri, &web, "log", 0);
     has(&cri, &log, &node.rest(1));
     agent.says("default/web/main is in pool web").unwrap();
     has(&cri, &free, &node.rest(1));
 
-    // What a program in it sees.
+    // The environment and the notice of a program in it.
     assert_eq!(cri.exec(&main, &["sh", "-c", "echo $MILLPOND_POOL"]).unwrap(), "web\n");
     let notice = cri.exec(&main, &["cat", "/run/millpond/pools/web"]).unwrap();
     assert!(notice.contains("\nprocessors 1\n"), "{notice}");
     assert!(cri.exec(&main, &["sh", "-c", "echo x > /run/millpond/pools/web"]).is_err());
 
-    // What the machine calls it, and what it requests.
+    // Its name in listings, and its CPU request.
     let zones = node.zones();
     let row =
         zones.lines().find(|line| line.starts_with("default/web/main ")).unwrap_or_else(|| panic!("{zones}"));
@@ -79,13 +79,13 @@ fn containers_are_in_pools(node: &mut Node) {
     })
     .unwrap();
 
-    // It follows its pool, and a change by the runtime does not take it back.
+    // It follows its pool, and a change by the runtime does not undo this.
     node.swap(1, 0);
     assert_eq!(cpus(&cri, &main), "0");
     cri.resize(&main, 300).unwrap();
     has(&cri, &main, "0");
 
-    // Everybody asks at once while the pool changes: nobody waits for long, or the runtime would drop the agent.
+    // Concurrent requests while the pool changes: each must be answered fast, because otherwise the runtime drops the agent.
     std::thread::scope(|scope| {
         for n in 0..4 {
             let (node, main) = (&*node, &main);
@@ -102,7 +102,7 @@ fn containers_are_in_pools(node: &mut Node) {
     has(&cri, &main, "0");
     assert_eq!(connections(&agent), 1);
 
-    // A runtime that is restarted finds the agent again.
+    // A restarted runtime accepts the agent again.
     node.runtime.restart().unwrap();
     let cri = node.runtime.cri().unwrap();
     eventually(|| if connections(&agent) == 2 { Ok(()) } else { Err(agent.lines().join("\n")) }).unwrap();
@@ -110,7 +110,7 @@ fn containers_are_in_pools(node: &mut Node) {
     let second = start(&cri, &web, "second", 0);
     assert_eq!(cpus(&cri, &second), "0");
 
-    // An agent that was killed finds what began and ended meanwhile.
+    // A restarted agent finds containers that began and ended while it was not running.
     agent.kill();
     let late = pod_in(&cri, "late", "web");
     let while_dead = start(&cri, &late, "main", 0);
@@ -156,7 +156,7 @@ fn unknown_pools_are_refused(node: &mut Node) {
     cri.remove(&pod).unwrap();
 }
 
-/// What a mounted `ConfigMap` is to the agent.
+/// A configuration file like a mounted `ConfigMap`.
 fn a_configuration_is_committed_whenever_it_changes(node: &mut Node) {
     let file = node.dir.path().join("pooladm.conf");
     let text = include_str!("../../../deploy/kubernetes/node/pooladm.conf");
@@ -167,7 +167,7 @@ fn a_configuration_is_committed_whenever_it_changes(node: &mut Node) {
     let cri = node.runtime.cri().unwrap();
     let pod = pod_in(&cri, "configured", "web");
     let main = start(&cri, &pod, "main", 0);
-    // How many the pool gets depends on the machine: some, and not all.
+    // The number of CPUs depends on the machine: some, and not all.
     eventually(|| match cpus(&cri, &main).parse::<CpuSet>().unwrap().len() {
         some if some < cpus_here() => Ok(()),
         other => Err(format!("{other} CPUs")),
@@ -182,7 +182,7 @@ fn a_configuration_is_committed_whenever_it_changes(node: &mut Node) {
     cri.remove(&pod).unwrap();
 }
 
-/// What the controller of a cluster writes for all nodes, as it is mounted.
+/// The files that a cluster's controller writes for all nodes, as mounted.
 fn the_files_of_all_nodes_are_followed(node: &mut Node) {
     let dir = node.dir.path().join("nodes-of-the-cluster");
     fs::create_dir(&dir).unwrap();
@@ -202,7 +202,7 @@ fn the_files_of_all_nodes_are_followed(node: &mut Node) {
     };
     let mut agent = node.agent_with(&["--conf", &dir.display().to_string(), "--node", "n2"], None);
     agent.says("there is no file").unwrap();
-    // It tells of its pools as they are until there is something to follow.
+    // Without a configuration it reports its pools unchanged.
     agent.says("tells of its containers").unwrap();
     write("shop.xml", &pools("shop-1-aa", "1"));
     write("nodes", "n1 other\nn2 shop\n");
@@ -213,7 +213,7 @@ fn the_files_of_all_nodes_are_followed(node: &mut Node) {
     };
     said("millpond.configuration shop-1-aa");
     assert!(!system().contains("millpond.refused"));
-    // What a node cannot have is told, and it keeps what it has.
+    // An impossible configuration is reported, and the node keeps the current one.
     write("shop.xml", &pools("shop-2-aa", "60000"));
     said("millpond.refused");
     said("millpond.configuration shop-1-aa");
@@ -232,7 +232,7 @@ fn the_files_of_all_nodes_are_followed(node: &mut Node) {
         )
         .unwrap();
     }
-    // A node that nothing selects any more has the default pool alone.
+    // A node that no resource selects has only the default pool.
     write("nodes", "n1 other\n");
     let pools = || node.ok(&["poolcfg", "-dc", "info"]);
     eventually(|| if pools().contains("pool web") { Err(pools()) } else { Ok(()) }).unwrap();
@@ -294,7 +294,7 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
     }
     let cri = node.runtime.cri().unwrap();
     let mut agent = node.agent();
-    // It takes the last CPU of a pool that nothing is in, and gives it back once something is.
+    // poold takes the last CPU of an empty pool, and returns it when the pool gets a member.
     let mut poold = Daemon::start(&mut node.command(&["poold"])).unwrap();
     let pod = pod_in(&cri, "busy", "web");
     let main = start(&cri, &pod, "main", 0);
@@ -314,7 +314,7 @@ fn a_pool_grows_with_what_its_containers_need(node: &mut Node) {
         &["sh", "-c", "kill -9 $(cat /tmp/last) $(($(cat /tmp/last) - 1)) $(($(cat /tmp/last) - 2))"],
     )
     .unwrap();
-    // Nobody in it needs any, and others do. What is requested stays.
+    // The pool needs no CPU and other tasks do. It keeps its requested CPU.
     let others = cri.run_pod("others", &[]).unwrap();
     let rest = start(&cri, &others, "main", 0);
     cri.exec(&rest, &["sh", "-c", spin]).unwrap();
@@ -334,7 +334,7 @@ fn the_first_container_gets_its_pool_a_cpu_at_once(node: &mut Node) {
     let _agent = node.agent();
     let pod = pod_in(&cri, "first", "web");
     let main = start(&cri, &pod, "main", 0);
-    // Nothing else wakes poold: the container sleeps.
+    // Nothing else wakes poold, because the container sleeps.
     eventually(|| match cpus(&cri, &main).parse::<CpuSet>().unwrap().len() {
         1 => Ok(()),
         other => Err(format!("the container has {other} CPUs, not 1")),
@@ -344,7 +344,7 @@ fn the_first_container_gets_its_pool_a_cpu_at_once(node: &mut Node) {
     cri.remove(&pod).unwrap();
 }
 
-/// In a guest alone: a fence moves interrupts and kernel threads.
+/// Only in a guest, because a fence moves interrupts and kernel threads.
 fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
     if node.keeps_others {
         eprintln!("SKIPPED: fences are for guests; hint: MILLPOND_VM=all has a guest with containers");
@@ -368,10 +368,10 @@ fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
     has(&cri, &main, "2-3");
     has(&cri, &rest, "0");
     assert!(node.ok(&["fence"]).contains("pod-fast-uid"), "{}", node.ok(&["fence"]));
-    // It is the pod's, and another container of it finds it there.
+    // The fence belongs to the pod, and another container of the pod uses it.
     let second = start(&cri, &fast, "second", 0);
     assert_eq!(cpus(&cri, &second), "2-3");
-    // An agent that was killed takes it down when its pod is gone.
+    // A restarted agent takes the fence down when its pod is gone.
     agent.kill();
     cri.remove(&fast).unwrap();
     let mut agent = agent_with(node);
@@ -392,10 +392,10 @@ fn a_pod_has_a_fence_while_it_runs(node: &mut Node) {
     }
 }
 
-/// How long the main program of the static pod sleeps: no other one does.
+/// Sleep time of the static pod's main program; identifies its process.
 const STATIC_SLEEP: &str = "36001";
 
-/// What the kernel lets the main program of the static pod run on.
+/// The allowed CPUs of the static pod's main program.
 fn cpus_of_the_static_pod() -> Result<String, String> {
     let pids = fs::read_dir("/proc").map_err(|error| error.to_string())?;
     let sleeps = |dir: &Path| {
@@ -408,7 +408,7 @@ fn cpus_of_the_static_pod() -> Result<String, String> {
     Ok(list.unwrap_or_default().trim().to_owned())
 }
 
-/// A kubelet on its own makes what stands in files.
+/// A standalone kubelet runs pods from files.
 fn a_static_pod_is_in_its_pool(node: &mut Node) {
     let Some(parts) = std::env::var_os(PARTS) else {
         eprintln!("SKIPPED: no kubelet was built; hint: cargo xtask test --all --only kubernetes builds one");
@@ -443,7 +443,7 @@ fn a_static_pod_is_in_its_pool(node: &mut Node) {
         has("2");
         node.swap(2, 1);
     }
-    // The kubelet is killed, and the agent: the next ones find everything as it was.
+    // After a kill of kubelet and agent, the new ones find everything unchanged.
     own.kill();
     agent.kill();
     let (_own, agent) = (start(&node.runtime), node.agent());

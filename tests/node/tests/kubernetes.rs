@@ -1,5 +1,5 @@
-//! The agent and the controller in a cluster of one node: this host, with an API server, a scheduler and a kubelet that `kubernetes/build.sh` builds. Only
-//! where `MILLPOND_KUBERNETES` names them: `cargo xtask test --all --only kubernetes` does.
+//! The agent and the controller in a cluster of one node: this host, with an API server, a scheduler and a kubelet from
+//! `kubernetes/build.sh`. Only if `MILLPOND_KUBERNETES` names them, as `cargo xtask test --all --only kubernetes` does.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use millpond_node_tests::{
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A pod runs within this time, also on a busy host.
+/// Time limit for a pod to run, also on a busy host.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The parts, where there are any.
+/// The parts, if they are available.
 fn parts() -> Option<PathBuf> {
     let parts = std::env::var_os(PARTS).map(PathBuf::from);
     if parts.is_none() {
@@ -26,19 +26,19 @@ fn parts() -> Option<PathBuf> {
     parts
 }
 
-/// The cluster with what `deploy/kubernetes/controller` installs, which nothing runs: the test does.
+/// A cluster with the objects of `deploy/kubernetes/controller`. The test itself runs the controller.
 fn installed(parts: &Path, dir: &Path) -> Cluster {
     let cluster = Cluster::begin(parts, dir).unwrap();
     let base = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/controller");
     let manifests = Command::new("kubectl").args(["kustomize", base]).output().unwrap();
     let said = cluster.apply(&String::from_utf8_lossy(&manifests.stdout));
-    // The definition is there before its resource is served.
+    // Wait, because the definition exists before its resource is served.
     said.unwrap();
     eventually(|| cluster.kubectl(["get", "nodepools"])).unwrap();
     cluster
 }
 
-/// The controller with the rights of its account and no other ones.
+/// Starts the controller, with only the rights of its account.
 fn controller(cluster: &Cluster, name: &str, more: &[&str]) -> Daemon {
     let access = cluster.access_of("millpond-controller").unwrap();
     let mut command = Command::new(cargo_binary("millpond-controller").unwrap());
@@ -57,7 +57,7 @@ fn machine(name: &str, shape: &str) -> String {
     format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{shape: {shape}}}}}\n")
 }
 
-/// What kubectl finds in an object.
+/// A field of an object, from kubectl.
 fn field(cluster: &Cluster, object: &str, path: &str) -> Result<String, String> {
     cluster.kubectl(["get", object, "-o", &format!("jsonpath={path}")])
 }
@@ -109,7 +109,7 @@ fn nodes_have_what_the_resources_say_and_one_controller_writes() {
     };
     nodes_are("n1 all\nn2 all\n");
     becomes(&cluster, "nodepools/all", "{.status.nodes}", "2");
-    // A younger one does not take a node away, and says so.
+    // A newer resource does not take a node from an older one, and reports this.
     cluster.apply(&node_pools("big", "{shape: big}", "[{name: batch}]")).unwrap();
     let reason = "{.status.nodeStatus[0].conditions[0].reason}";
     becomes(&cluster, "nodepools/big", reason, "Overlap");
@@ -118,7 +118,7 @@ fn nodes_have_what_the_resources_say_and_one_controller_writes() {
     nodes_are("n1 big\nn2 all\n");
     cluster.kubectl(["label", "node", "n2", "shape=other", "--overwrite"]).unwrap();
     nodes_are("n1 big\n");
-    // What only our own parser knows is told in the status.
+    // Errors that only our own parser detects are reported in the status.
     let wrong = "[{name: batch, objectives: speed > 3}]";
     cluster.apply(&node_pools("big", "{shape: big}", wrong)).unwrap();
     let accepted = "{.status.conditions[?(@.type==\"Accepted\")].status}";
@@ -128,11 +128,11 @@ fn nodes_have_what_the_resources_say_and_one_controller_writes() {
         text => Err(text),
     };
     eventually(events).unwrap();
-    // Somebody edits what the controller writes.
+    // Another client edits what the controller writes.
     let edit = ["patch", "configmap", "millpond-nodes", "--type=merge", "-p", "{\"data\":{\"nodes\":\"\"}}"];
     cluster_in_space(&edit).unwrap();
     nodes_are("n1 big\n");
-    // The second one takes over, and nothing was written by two.
+    // The second instance takes over, and never wrote at the same time as the first.
     assert!(!second.lines().iter().any(|line| line.contains("writes from now on")));
     first.kill();
     let mut second = second;
@@ -158,8 +158,8 @@ fn pod(name: &str, pool: Option<&str>, request: &str) -> String {
     )
 }
 
-/// Where the agent's `ConfigMap` is mounted, and how the controller finds gauge: a pod of the agents, of which a kubelet makes everything but the
-/// agent itself.
+/// The mount of the agent's `ConfigMap`, and the pod by which the controller finds gauge. The kubelet creates everything except
+/// the agent itself.
 fn pod_of_the_agent() -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: agent, namespace: millpond, labels: {{app.kubernetes.io/name: millpond}}}}\n\
@@ -240,7 +240,7 @@ impl Whole<'_> {
         self.kubelet = Some(started.unwrap());
     }
 
-    /// The CPUs of the main container of a pod, as the kernel has them.
+    /// The CPUs of the main container of a pod, from the kernel.
     fn cpus(&self, pod: &str) -> Result<String, String> {
         let id = field(&self.cluster, &format!("pod/{pod}"), "{.status.containerStatuses[0].containerID}")?;
         let id = id.rsplit('/').next().filter(|id| !id.is_empty()).ok_or("it does not run")?;
@@ -260,8 +260,8 @@ impl Whole<'_> {
         self.cpus(pod)?.parse::<millpond_model::CpuSet>().map(|cpus| cpus.len()).map_err(|e| e.to_string())
     }
 
-    /// Waits until a pod has so many CPUs. A kubelet that ended meanwhile is started again, as a service manager does: it ends where the runtime is
-    /// gone while it begins.
+    /// Waits until a pod has this number of CPUs. Restarts a kubelet that has ended, as a service manager does: it exits if the
+    /// runtime is not available when it starts.
     fn has(&mut self, pod: &str, cpus: usize) {
         let begun = Instant::now();
         loop {
@@ -300,7 +300,7 @@ fn a_change_of_a_resource_reaches_the_cgroup() {
         whole.cluster.apply(&pod("other", None, "100m")).unwrap();
         whole.has("shop", 1);
         becomes(&whole.cluster, "nodepools/real", "{.status.ready}/{.status.sizes}", "1/web 1");
-        // In place: the set stays, and nothing starts anew.
+        // In place: the set stays, and nothing restarts.
         let resize = "{\"spec\":{\"containers\":[{\"name\":\"main\",\"resources\":{\"requests\":{\"cpu\":\"300m\"}}}]}}";
         whole
             .cluster
@@ -310,14 +310,15 @@ fn a_change_of_a_resource_reaches_the_cgroup() {
         becomes(&whole.cluster, "pod/shop", shares, "300m");
         whole.has("shop", 1);
         assert_eq!(whole.restarts("shop"), "0");
-        // What a node cannot have is told where it was asked for.
+        // An impossible configuration is reported in the status of its resource.
         whole.cluster.apply(&pools(cpus_here() + 1)).unwrap();
         let reason = "{.status.nodeStatus[0].conditions[0].reason}";
         becomes(&whole.cluster, "nodepools/real", reason, "Refused");
         whole.has("shop", 1);
         whole.cluster.apply(&pools(1)).unwrap();
         becomes(&whole.cluster, "nodepools/real", "{.status.ready}", "1");
-        // Without a resource the node has the default pool alone. Where pools keep others in their place, the container keeps its list.
+        // Without a resource the node has only the default pool. Where pools do not exclude other tasks, the container keeps its
+        // CPU list.
         let zones = whole.node.zones();
         assert!(zones.lines().any(|l| l.contains("default/shop/main") && l.contains(" web")), "{zones}");
         whole.cluster.kubectl(["delete", "nodepools", "real"]).unwrap();
@@ -327,7 +328,7 @@ fn a_change_of_a_resource_reaches_the_cgroup() {
     });
 }
 
-/// How often each of the three is killed.
+/// Number of kills of each of the three.
 const DEATHS: usize = 100;
 
 #[test]
@@ -346,7 +347,7 @@ fn a_hundred_deaths_lose_nothing() {
                 }
                 1 => {
                     whole.node.runtime.restart().unwrap();
-                    // The agent connects again, or it ended as it had never been connected: both are told.
+                    // The agent reconnects, or it ended before a connection: both are reported.
                     let agent = whole.agent.as_mut().unwrap();
                     agent.says("it is connected to again").unwrap();
                 }
@@ -370,10 +371,10 @@ fn a_hundred_deaths_lose_nothing() {
     });
 }
 
-/// So many updates are under way at once.
+/// Number of concurrent updates.
 const AT_ONCE: u32 = 100;
 
-/// An agent that asked the runtime for updates would hang older ones for good; ours answers and never asks.
+/// An agent that requests updates would block older runtimes forever. Ours only answers.
 fn updates_at_once_do_not_hang(node: &mut Node) {
     let mut agent = node.agent();
     let cri = node.runtime.cri().unwrap();
@@ -386,7 +387,7 @@ fn updates_at_once_do_not_hang(node: &mut Node) {
     std::thread::scope(|scope| {
         for n in 0..AT_ONCE {
             let (node, main) = (&*node, &mains[n as usize % mains.len()]);
-            // An answer that does not come within a minute is an error.
+            // A missing answer is an error after one minute.
             scope.spawn(move || node.runtime.cri().unwrap().resize(main, 100 + n).unwrap());
         }
         for _ in 0..3 {
@@ -421,7 +422,7 @@ fn a_hundred_updates_at_once_do_not_hang_a_newer_containerd() {
     with_node(begin, updates_at_once_do_not_hang);
 }
 
-/// How many nodes kwok plays. They run nothing: this is about the controller alone.
+/// Number of nodes that kwok simulates. They run nothing: this only tests the controller.
 const MANY: usize = 1000;
 
 #[test]
@@ -440,7 +441,7 @@ fn a_change_is_written_once_whatever_the_number_of_nodes() {
     controller.says("1000 nodes have pools of 2 NodePools").unwrap();
     becomes(&cluster, "nodepools/big", "{.status.nodes}", "250");
     becomes(&cluster, "nodepools/small", "{.status.nodes}", "750");
-    // Nothing listens where an agent would: all are told, and the statuses come to rest.
+    // No agent listens: all nodes are reported, and the statuses become stable.
     let message = "{.status.conditions[?(@.type==\"Ready\")].message}";
     becomes(&cluster, "nodepools/big", message, "250 of 250 nodes; n0000: it runs no agent");
     let writes = || {
@@ -485,7 +486,7 @@ fn a_change_is_written_once_whatever_the_number_of_nodes() {
     let took = begun.elapsed();
     becomes(&cluster, "nodepools/big", "{.status.nodes}", "251");
     let after = eventually(rests).unwrap();
-    // One ConfigMap, and the status of each of the two resources, once more at most when the node was asked.
+    // One ConfigMap, and the status of each of the two resources, plus at most one write after polling the node.
     let (maps, statuses) = (after.0 - before.0, after.1 - before.1);
     eprintln!(
         "with {MANY} nodes: {:.0} ms from a label to the ConfigMap as kubectl sees it, {maps} and {statuses} writes; memory {}",
@@ -496,7 +497,7 @@ fn a_change_is_written_once_whatever_the_number_of_nodes() {
     assert!((2.0..=4.0).contains(&statuses), "{statuses} statuses");
 }
 
-/// The memory of a process, as the kernel says it.
+/// The peak memory of a process, from the kernel.
 fn memory(pid: u32) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,12 +1,12 @@
-# Words for the cases about schedd, which say `. /classes.sh`; those of words.sh besides.
+# Shell functions for cases about schedd (`. /classes.sh`). Includes those of words.sh.
 #
-#   starts_schedd [OPTION...]   schedd is at work; its number is in $schedd
-#   stops_schedd                it is asked to stop, and the kernel runs all threads by its own scheduler
-#   is_disabled                 no scheduler is loaded
-#   policy_of PID               the number of its policy: 0 SCHED_OTHER, 7 SCHED_EXT
+#   starts_schedd [OPTION...]   start schedd and wait until it schedules; its process id is in $schedd
+#   stops_schedd                stop schedd, and wait until the kernel's own scheduler runs all threads
+#   is_disabled                 whether no scheduler is loaded
+#   policy_of PID               print the number of its policy: 0 SCHED_OTHER, 7 SCHED_EXT
 #   runs PID...                 each of them gets CPU time before long
 #   experiment WHAT...          what live-classes finds; its report is in the file said
-#   no_complaints               the kernel has not complained since this case began
+#   no_complaints               the kernel must not have reported a bug since the start of this case
 
 . /words.sh
 mount | grep -q ' /sys/fs/bpf ' || mount -t bpf bpf /sys/fs/bpf

@@ -1,10 +1,11 @@
-# For the cases that kill a command half-way: . /killing.sh
+# For cases that kill a command part-way: . /killing.sh
 #
-#   killed_anywhere UNDO COMMAND...   runs the command, killed at each of its moments in turn. After each death doctor, or a command that reads, must warn; after
-#                                     the repair everything must be as before, byte for byte, or as after when the death came too late.
-#                                     UNDO is a line of shell that takes the command back. $watched are processes that matter.
+#   killed_anywhere UNDO COMMAND...   run the command repeatedly, killed at a later moment each time. After each kill, doctor or a
+#                                     command that reads must warn. After the repair everything must be as before, byte for byte,
+#                                     or as after the command if the kill came too late. UNDO is a shell command that undoes the
+#                                     command. $watched are relevant processes.
 #
-# A command of many steps is killed at the first two, and then at half of the way; where there is a file /thorough at each.
+# A command of many steps is killed at the first two steps and half-way; if the file /thorough exists, at every step.
 
 . /words.sh
 watched=
@@ -12,7 +13,8 @@ confined=
 thorough=no
 [ ! -e /thorough ] || thorough=yes
 
-# Since Linux 7.0 a thread of the kernel that is let run everywhere while there is a set stays out of it afterwards: so only once the case is over.
+# Since Linux 7.0 a kernel thread that is allowed everywhere while a set exists stays out of the set's CPUs afterwards. So do it
+# only after the case.
 trap '
     _status=$?
     [ -z "$confined" ] || taskset -p "$(printf %x $(((1 << cpus) - 1)))" "$confined" >/dev/null
@@ -22,13 +24,13 @@ trap '
 killed_anywhere() {
     undo=$1
     shift
-    # A thread of the kernel that somebody confined: one that is always there, sleeps and belongs to no node. Those of a node (kswapd0) the kernel lets
-    # run on all of that again whenever a CPU comes on-line.
-    # With version 1 it is in the default set, which may not have CPU 0, and its mask is looked at by cases of fences alone.
+    # Confine a kernel thread that always exists, sleeps and belongs to no node. The kernel lets the threads of a node (kswapd0)
+    # run on the whole node again when a CPU comes on-line. With version 1 the thread is in the default set, which may not have
+    # CPU 0, and only cases of fences compare its mask.
     if [ "$cgroup" = v2 ] || [ "${kernel_threads-no}" = yes ]; then
         confined=$(pidof oom_reaper)
-        # To the first processor that is in no set: a configuration of pools may have shared out processor 0.
-        # Since Linux 7.0 its mask has those of sets as well, on which the kernel does not let it be confined.
+        # Confine it to the first CPU in no set: a configuration of pools may have assigned CPU 0. Since Linux 7.0 its mask
+        # includes CPUs of sets, to which the kernel does not let it be confined.
         _allowed=$(cat "$root/cpuset.cpus.effective" 2>/dev/null) ||
             _allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "/proc/$confined/status")
         need taskset -p "$(printf %x $((1 << ${_allowed%%[-,]*})))" "$confined"
@@ -38,7 +40,7 @@ killed_anywhere() {
     state after 1 $watched
     ! cmp -s before after || fail "\`$*\` changes nothing"
     take_back
-    # The journal was written for each step; that many there are.
+    # The journal is written once per step. Get the number of steps.
     steps=$(_steps_of "$@")
     stride=1
     [ "$thorough" = yes ] || stride=$(((steps + 1) / 2))
@@ -57,7 +59,7 @@ killed_anywhere() {
     [ $deaths -ge 5 ] || fail "only $deaths deaths"
 }
 
-# Options stand before the first operand.
+# Options must precede the first operand.
 _steps_of() {
     _command=$1
     shift
@@ -70,7 +72,7 @@ take_back() {
     same before again "after \`$undo\`"
 }
 
-# One death, with the repair. False when the command outlived the moment; then it was taken back.
+# One kill and the repair. Fails if the command ended before that moment; its changes are then undone.
 killed_at() {
     at=$1
     shift

@@ -1,10 +1,10 @@
-# Words for the cases about the tracer timerlat: . /timerlat.sh
+# Shell functions for cases about the tracer timerlat: . /timerlat.sh
 #
-#   settings FILE   all that is set of osnoise and timerlat, and which traces there are, as text
-#   row NAME FILE   the number and the sum, in ns, of the samples of a row in a saved run
-#   timerlat_begins [OPTION...]   latstat measures by timerlat on processor 2 and waits for its timers; $latstat and $probe as in latstat_begins
+#   settings FILE   write all settings of osnoise and timerlat, and the list of traces, as text
+#   row NAME FILE   print the number and the sum, in ns, of the samples of a row in a saved run
+#   timerlat_begins [OPTION...]   start latstat with timerlat on CPU 2; $latstat and $probe as in latstat_begins
 #
-# $tracing is where everybody's trace is.
+# $tracing is the directory of the default trace.
 
 . /words.sh
 tracing=/sys/kernel/tracing

@@ -1,33 +1,33 @@
-# Words for the cases about millpond's commands, which say `. /words.sh`. Programs of the image: millpond under its names, live-laws.
+# Shell functions for cases about millpond's commands (`. /words.sh`). The image has millpond under its command names, and live-laws.
 #
-#   state FILE [PID...]     all that a command may change, as text: the cpuset tree, weights and quotas of CPU time, masks of interrupts and of kernel work,
-#                           settings of CPUs, who is on-line, kernel threads that may not run everywhere (with version 1 only where kernel_threads=yes: they lose
-#                           their masks there when a CPU goes off-line meanwhile), where these processes are and may run, and the sets and processors as the
-#                           commands show them (but not since when)
+#   state FILE [PID...]     write everything that a command may change, as text: the cpuset tree, CPU weights and quotas, masks of interrupts and
+#                           workqueues, settings of CPUs, on-line CPUs, kernel threads that are restricted to some CPUs (with version 1 only if
+#                           kernel_threads=yes: there they lose their masks when a CPU goes off-line meanwhile), cgroups and masks of these
+#                           processes, and the output of the commands about sets and CPUs (without times)
 #   same FILE FILE WHEN     both must be equal, byte for byte
-#   refused STATUS COMMAND...   the command must end with that status and say exactly what stands on the standard input
-#   says TEXT COMMAND...    what the command says (whatever its status) must contain the text
-#   silent TEXT COMMAND...  and here must not
-#   spin N                  N processes that do nothing but compute; their numbers are in $spinners
-#   running_on              a line `PID CPU` for each thread of a user that computes at the moment
-#   set_of PID              the number of the set whose cgroup the process is in; 0 for none
+#   refused STATUS COMMAND...   the command must end with this status, and its output must equal the standard input
+#   says TEXT COMMAND...    the output of the command must contain the text, with any status
+#   silent TEXT COMMAND...  the output of the command must not contain the text
+#   spin N                  start N processes that only compute; their ids are in $spinners
+#   running_on              print a line `PID CPU` for each user thread that is computing
+#   set_of PID              print the set whose cgroup the process is in; 0 for none
 #   in_order                doctor must find nothing
-#   splits CPU              the hint that a set of this processor alone gets, on a line; none where cores have one strand
-#   web_of MAX              pools from now on, and one of them, web, with a set, webset, of one to MAX processors: of processor 1
-#   size_of SET             how many processors a set of the pools has
-#   gets SET N [WHEN]       the set must have so many before long; what stands in poold.said is told if it does not
-#   hears TEXT              poold must say that before long
-#   latstat_measures NAME [OPTION...]   latstat measures on processor 2; its number is in $latstat, that of its thread of that name in $probe
-#   latstat_begins [OPTION...]   the same by its own thread, in a set of its own without interrupts
-#   irqs_of_cards CARD...   numbers of the interrupts of network cards; a card has them all only once it was up
-#   counts_of IRQ... -- CPU...   how often these processors took these interrupts, all together
+#   splits CPU              print the hint for a set of only this CPU, as a line; nothing where cores have one strand
+#   web_of MAX              enable pools and create the pool web with a set, webset, of one to MAX CPUs; it gets CPU 1
+#   size_of SET             print the number of CPUs of a set of the pools
+#   gets SET N [WHEN]       the set must soon have N CPUs; otherwise fail with the contents of poold.said
+#   hears TEXT              poold must soon write this text
+#   latstat_measures NAME [OPTION...]   start latstat on CPU 2; its process id is in $latstat, that of its thread NAME in $probe
+#   latstat_begins [OPTION...]   the same with latstat's own thread, in a set of its own without interrupts
+#   irqs_of_cards CARD...   print the interrupts of network cards; a card has all of them only after it was up
+#   counts_of IRQ... -- CPU...   print how often these CPUs took these interrupts, in total
 #
-#   group NAME...           cgroups of these names for CPU time, and for sets where that is another tree; ungroup NAME... removes them again
-#   into NAME PID...        these processes are in that group
-#   weighs NAME SHARES      the kernel's weight of the group is that of so many shares; 0 is an idle group, - one of which nothing was said
-#   capped NAME PERCENT     the kernel's quota of the group is that percentage of a CPU; - for none
+#   group NAME...           create cgroups for CPU time, and for sets if that is another tree; ungroup NAME... removes them
+#   into NAME PID...        move these processes into that cgroup
+#   weighs NAME SHARES      the kernel's weight of the cgroup must be that of these shares; 0 is an idle cgroup, - an unchanged one
+#   capped NAME PERCENT     the kernel's quota of the cgroup must be this percentage of a CPU; - for none
 #
-# $root is the top of the cpuset tree, $shares that of the tree of CPU time.
+# $root is the top of the cpuset tree, $shares that of the CPU controller's tree.
 
 root=/sys/fs/cgroup
 shares=$root
@@ -48,7 +48,8 @@ state() {
         grep -sH '' /proc/sys/kernel/watchdog_cpumask /sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us \
             /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/kernel/debug/sched/fair_server/cpu[0-9]*/runtime \
             /proc/sys/kernel/numa_balancing /proc/sys/kernel/timer_migration /proc/sys/vm/stat_interval || true
-        # Those that may run on all that no partition has are as the kernel left them: it lets one or the other run everywhere when a CPU comes on-line.
+        # Threads that may run on all CPUs outside partitions are unchanged. Others: the kernel may let them run everywhere when a
+        # CPU comes on-line.
         [ "$cgroup" != v2 ] && [ "${kernel_threads-no}" = no ] || _confined_kernel_threads | grep -v " $(cat $root/cpuset.cpus.effective 2>/dev/null || echo none)\$" || true
         for _pid in "$@"; do
             grep -H -e cpuset -e cpu, -e '^0:' "/proc/$_pid/cgroup"
@@ -60,7 +61,8 @@ state() {
     [ ! -s "$_file.said" ] || fail "while the state was told: $(cat "$_file.said")"
 }
 
-# Those that the kernel lets be moved: flag 0x200000, and not 0x4000000. That of an interrupt follows its interrupt, some time later.
+# Movable kernel threads: with flag 0x200000 and without 0x4000000. A thread of an interrupt follows its interrupt, some time
+# later.
 _confined_kernel_threads() {
     grep -s '^Cpus_allowed_list:' /proc/[0-9]*/status | grep -v ":.0-$((cpus - 1))\$" | while IFS=: read -r _file _key _list; do
         { read -r _line <"${_file%status}stat"; } 2>/dev/null || continue
@@ -115,8 +117,8 @@ spin() {
     done
 }
 
-# A thread of the kernel has flag 0x200000; a name in parentheses may have spaces. Who was the kernel's at the first look is not looked
-# at again. Without a single new process: where all processors compute, each would wait for its turn on an emulated machine.
+# Kernel threads have flag 0x200000. A name in parentheses may have spaces. Kernel threads found by the first call are skipped
+# later. Starts no process: where all CPUs are busy, each would wait for its turn on an emulated machine.
 running_on() {
     [ -n "${_kernels:-}" ] || _kernels=$(cat /proc/[0-9]*/stat 2>/dev/null | awk '
         { pid = $1; sub(/^.*\) /, ""); if (int($7 / 2097152) % 2 == 1) printf " %s", pid } END { print " " }')
@@ -177,7 +179,7 @@ weighs() {
     _count=$2
     [ $_idle = 0 ] && [ "$2" != - ] || _count=1
     if [ "$cgroup" = v2 ]; then
-        # An idle group has no weight of its own: reads differ between kernels.
+        # An idle cgroup has no weight of its own: the values read differ between kernels.
         [ $_idle = 1 ] || want_file "$shares/$1/cpu.weight" $((_count * 100))
     else
         [ $_idle = 1 ] || want_file "$shares/$1/cpu.shares" $((_count * 1024))
@@ -214,7 +216,7 @@ size_of() {
     poolstat -r pset -o rset,size | awk -v set="$1" '$1 == set { print $2 }'
 }
 
-# Looking takes its time, too: a look each second leaves some for the others.
+# Each check takes time, too. One per second leaves CPU time for the others.
 gets() {
     _tries=0
     until [ "$(size_of "$1")" = "$2" ]; do
@@ -233,13 +235,13 @@ hears() {
     done
 }
 
-# The process that measures, once it is in its class; its parent is ours.
+# The measuring process, once it is in its class. Its parent is our child.
 _probe() {
     for _stat in /proc/[0-9]*/stat; do
         { read -r _line <"$_stat"; } 2>/dev/null || continue
         case $_line in *"($_name)"*) ;; *) continue ;; esac
         set -- ${_line##*) }
-        # Fields 40 and 41 of the file: its priority in real time, and its policy.
+        # Fields 40 and 41 of the file: real-time priority and policy.
         [ "$2 ${38} ${39}" = "$latstat 31 1" ] && echo "${_line%% *}"
     done
 }
@@ -268,7 +270,7 @@ doctor() {
     millpond doctor "$@"
 }
 
-# Of a virtio card it is the parent that stands on the bus.
+# For a virtio card, the interrupts belong to its parent on the bus.
 irqs_of_cards() {
     for _card in "$@"; do
         for _dir in /sys/class/net/$_card/device/msi_irqs /sys/class/net/$_card/device/../msi_irqs; do

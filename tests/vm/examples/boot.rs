@@ -1,10 +1,10 @@
-//! Boots a kernel with programs inside and runs one script there: for looking at something by hand.
+//! Boots a kernel with programs in the guest and runs one script there, for manual investigation.
 //!
 //! ```text
 //! cargo run -p millpond-vm --example boot -- 6.17 8x2 v2 SCRIPT [PROGRAM …]
 //! ```
-//! The second word is processors x nodes, the third `v2` or `v1`. Programs are paths on this machine; in the guest
-//! they are on the path under their last names.
+//! The second argument is CPUs x nodes, the third `v2` or `v1`. Programs are paths on this machine. In the guest they are on the
+//! search path, under their file names.
 #![allow(clippy::print_stdout, reason = "it is for a person to read")]
 
 use millpond_vm::{Cache, Cgroup, Guest, Image, Nic, Shape, obtain};

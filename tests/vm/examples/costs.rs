@@ -1,18 +1,18 @@
-//! What a boot costs here: `cargo run -p millpond-vm --example costs [KERNEL…]` (default 6.17).
+//! Measures the cost of a boot on this machine: `cargo run -p millpond-vm --example costs [KERNEL…]` (default 6.17).
 //!
-//! For each kernel and size, emulated in turn on one host thread and on a thread for each CPU: time to write the image, to boot, for
-//! each of ten empty cases (that is: for putting the guest back), and for eight busy loops of a fixed length at once. Seconds of this
-//! machine as it is now: run it when nothing else does, and compare ratios.
+//! For each kernel and size, with all CPUs on one host thread and with a thread per CPU: the time to write the image, to boot,
+//! for each of ten empty cases (that is, to restore the guest), and for eight concurrent busy loops of a fixed length. Results
+//! depend on the machine and its load: run it on an idle machine, and compare ratios.
 #![allow(clippy::print_stdout, reason = "it is for a person to read")]
 
 use std::error::Error;
 
 use millpond_vm::{Accel, Cache, Case, Guest, Image, Nic, Shape, obtain};
 
-/// Sizes as CPUs and nodes.
+/// Numbers of CPUs and nodes.
 const SIZES: [(u32, u32); 3] = [(4, 1), (8, 2), (32, 4)];
 
-/// Work that keeps eight CPUs busy, or fewer if there are fewer.
+/// Keeps up to eight CPUs busy.
 const BUSY: &str =
     "for n in 1 2 3 4 5 6 7 8; do (i=0; while [ $i -lt 40000 ]; do i=$((i + 1)); done) & done; wait";
 
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         kernels.push("6.17".to_owned());
     }
     let cache = Cache::from_environment()?;
-    // Something of the size of a real program goes along.
+    // Include a file of the size of a real program.
     let me = Image::new().program("figures", &std::env::current_exe()?)?;
     println!(
         "{:<14} {:>4} {:<9} {:>8} {:>7} {:>11} {:>7}",

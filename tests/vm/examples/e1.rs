@@ -1,11 +1,12 @@
-//! The published experiment E1 on a virtual machine with two network cards on one wire: its report, each phase beside the published one.
+//! The published experiment E1 on a virtual machine with two network cards on one network. Reports each phase together with the
+//! published figures.
 //!
 //! ```text
 //! cargo run --release -p millpond-vm --example e1 -- [--seconds N] [--cpus N] [--kernel 6.17] [--json]
 //! ```
-//! Each phase is measured for N seconds (10). The first card has many queues. All interrupts of both cards first go to the
-//! processors that will be in the set, so that they are seen to leave it. The machine is emulated: counts and places can be
-//! compared with the published ones, throughput and idle time cannot.
+//! Each phase is measured for N seconds (10). The first card has many queues. Initially all interrupts of both cards go to the
+//! CPUs that will be in the set, so that their move is visible. The machine is emulated: counts and places are comparable with
+//! the published ones, throughput and idle time are not.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is for a person to read")]
 
 use millpond_vm::{Cache, Case, Cgroup, Guest, Image, Nic, Shape, Verdict, available, cargo_binary, obtain};
@@ -13,7 +14,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is asked for.
+/// The options.
 struct Wanted {
     seconds: u64,
     cpus: u32,
@@ -21,7 +22,7 @@ struct Wanted {
     is_json: bool,
 }
 
-/// Time for a boot of millpond's own doing beside what is measured, on a slow machine.
+/// Additional time for a boot and for millpond itself on a slow machine, in seconds.
 const BESIDE_S: u64 = 900;
 
 const SCRIPT: &str = "\

@@ -1,5 +1,5 @@
-/* The first process of a guest whose processor has counters that the emulator keeps: counts a loop whose length is known, the way lib/linux/src/hardware
-   does it (a group of cycles and instructions, user mode only, read with its two times), tells the figures on the console, and powers off. */
+/* Process 1 of a guest whose CPU has emulated hardware counters. Counts a loop of known length in the same way as lib/linux/src/hardware
+   (a group of cycles and instructions, user mode only, read with its two times), prints the figures on the console, and powers off. */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ static int open_event(uint64_t config, int pid, int cpu, int group) {
     return (int)syscall(SYS_perf_event_open, &attr, pid, cpu, group, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Two instructions for each turn. */
+/* Two instructions per iteration. */
 static void turns(uint64_t n) {
     __asm__ volatile("1: subs %0, %0, #1\n b.ne 1b\n" : "+r"(n) : : "cc");
 }

@@ -1,30 +1,31 @@
 #!/bin/sh
-# What a case may say. A case is a shell script, run as `sh -eu`: it passes when it comes to its end, and fails at the first command
-# that does. The words below are there to be clear about it.
+# Functions for cases. A case is a shell script, run as `sh -eu`. It passes when it reaches its end, and fails at the first
+# failing command. These functions give more precise results.
 #
-#   ok                      end here, passed
-#   skip WHY                end here: this cannot be tried on this guest
-#   fail WHY                end here, failed
-#   want THIS THAT [WHAT]   THAT must be THIS
-#   want_file FILE TEXT     the file's content must be TEXT
-#   need COMMAND...         the command must succeed; what it says is in $said
-#   need_fail COMMAND...    the command must fail; what it says is in $said, its exit status in $status
-#   within SECONDS COMMAND...   the command must succeed before so many seconds are over (asks again and again)
-#   write FILE TEXT         write TEXT to a kernel file; a refusal fails the case with the reason
-#   kernel_at_least A B     is this kernel A.B or later?
-#   irqs_of TEXT            numbers of the interrupts whose line in /proc/interrupts has TEXT
-#   irq_count IRQ CPU       how often CPU took IRQ
-#   irqs_are_remapped       does a new mask count at once? (else when the interrupt next occurs)
-#   nics_apart              move eth0, eth1 (and eth2) into network namespaces of their own, 10.77.0.1, .2 (and .3) on one wire
+#   ok                      end here: passed
+#   skip WHY                end here: not possible on this guest
+#   fail WHY                end here: failed
+#   want THIS THAT [WHAT]   THAT must equal THIS
+#   want_file FILE TEXT     the content of the file must be TEXT
+#   need COMMAND...         the command must succeed; its output is in $said
+#   need_fail COMMAND...    the command must fail; its output is in $said, its exit status in $status
+#   within SECONDS COMMAND...   the command must succeed within this time (it is repeated)
+#   write FILE TEXT         write TEXT to a kernel file; if the kernel refuses, the case fails with the reason
+#   kernel_at_least A B     whether this is kernel A.B or later
+#   irqs_of TEXT            interrupt numbers of the lines in /proc/interrupts with TEXT
+#   irq_count IRQ CPU       number of interrupts IRQ that CPU took
+#   irqs_are_remapped       whether a new mask has an effect at once (else when the interrupt next occurs)
+#   nics_apart              move eth0, eth1 (and eth2) into separate network namespaces, 10.77.0.1, .2 (and .3), on one network
 #   in_a / in_b / in_c COMMAND...  run a command in one of these namespaces; $ns_a, $ns_b, $ns_c are processes in them
 #
-# Of the guest it knows $cpus $sockets $cores $threads $nodes $nics $cgroup (v2, v1-hybrid, none).
-# A line `# limit_s: N` gives it N seconds; with a line `# leaves: nothing` it fails when something must be put back after it.
+# Variables with properties of the guest: $cpus $sockets $cores $threads $nodes $nics $cgroup (v2, v1-hybrid, none).
+# Special lines: `# limit_s: N` sets the time limit to N seconds. With `# leaves: nothing` the case fails if something must be
+# restored after it.
 #
-# A line of its output with `figure: TEXT` is shown although the case passes.
+# Output lines with `figure: TEXT` are shown even if the case passes.
 #
-# $OUT is a directory: files put there come back to the host. The working directory is empty and thrown away.
-# Everything left running is killed afterwards, and everything left changed is put back and reported.
+# Files in the directory $OUT are sent to the host. The working directory is initially empty, and removed afterwards. All
+# remaining processes are killed after the case, and all changed settings are restored and reported.
 
 fail() {
     printf 'failed %s\n' "$*" >>"$VERDICT"
@@ -123,7 +124,7 @@ _apart() {
     within 30 _is_linked "$_ns" "$1"
 }
 
-# Some cards need seconds to agree with their wire.
+# Some cards need seconds to detect their link.
 _is_linked() {
     nsenter -t "$1" -n ip link show dev "$2" | grep -q LOWER_UP
 }

@@ -1,19 +1,19 @@
 #!/bin/busybox sh
-# The guest's first process. Sets the machine up as /vm/config says, runs the cases of /vm/cases in order, and powers off.
-# It tells the host by frames (src/frames.rs) on the port named millpond.results. Nothing here may end this process but the power.
+# Process 1 of the guest. Sets up the machine as described in /vm/config, runs the cases of /vm/cases in order, and powers off. It
+# sends results to the host as frames (src/frames.rs) over the port named millpond.results. No failure may end this process early.
 
-# Our own programs come first, then what the image holds, then busybox.
+# Search order: our own programs, other programs of the image, busybox.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/busybox
 export HOME=/root LC_ALL=C TERM=dumb RUST_BACKTRACE=1
 /bin/busybox --install -s /busybox
 
 power_off() {
     poweroff -f
-    # The kernel may return from this before the machine is gone.
+    # poweroff may return before the machine is off.
     while :; do sleep 60; done
 }
 
-# A failure before there is a port can only be told on the console.
+# Before the port is open, a failure can only be reported on the console.
 give_up() {
     echo "millpond-vm: $*" >/dev/console
     power_off
@@ -83,7 +83,7 @@ mount_cgroups() {
             mkdir -p "$dir"
             mount -t cgroup -o "$options" cgroup "$dir" 2>/.vm/why && continue
             rmdir "$dir"
-            # Only these two are what a hybrid machine is about.
+            # Only these two are required on a hybrid machine.
             case $set in cpuset | cpu,cpuacct) refuse "this kernel mounts no cgroup v1 $set" ;; esac
         done
         ln -s cpu,cpuacct $root/cpu
@@ -96,7 +96,7 @@ mount_cgroups() {
 }
 
 check_machine() {
-    # Not how many this process may use: some may be isolated.
+    # Not the CPUs that this process may use: some may be isolated.
     running=$(grep -c '^processor' /proc/cpuinfo)
     [ "$running" = "$cpus" ] || refuse "the kernel runs $running of $cpus cpus"
     count=0
@@ -104,10 +104,10 @@ check_machine() {
     [ "$count" = "$nics" ] || refuse "the kernel sees $count of $nics network cards"
 }
 
-# --- putting back ---------------------------------------------------------------------------------------------------
-# Under emulation a process costs some ten milliseconds, so what is looked at after every case is looked at by few of them.
+# --- restoring the machine ---------------------------------------------------------------------------------------------
+# Under emulation starting a process takes about ten milliseconds, so the checks after each case use few processes.
 
-# Kernel files that a case may change; each is remembered at boot.
+# Kernel files that a case may change. Their values are recorded at boot.
 knobs() {
     for file in /proc/irq/default_smp_affinity /proc/irq/[0-9]*/smp_affinity /sys/devices/virtual/workqueue/cpumask \
         /sys/devices/virtual/workqueue/*/cpumask /sys/class/net/*/queues/*/rps_cpus /sys/class/net/*/queues/*/xps_cpus \
@@ -116,7 +116,7 @@ knobs() {
     done
 }
 
-# Lines `file value`, `pid/thread mask`, `link` and `device directory` of the machine as it is now, into files of that ending.
+# Writes the current state, as lines `file value`, `pid/thread mask`, `link` and `device directory`, to files with this suffix.
 snapshot() { # ending
     xargs grep -s -H '' </.vm/knob_files | sed 's/:/ /' >/.vm/knobs.$1
     kernel_threads >/.vm/threads.$1
@@ -124,9 +124,10 @@ snapshot() { # ending
     awk '{ print $2, $1 }' /proc/mounts >/.vm/mounts.$1
 }
 
-# A line for each kernel thread whose CPUs a case may change. Threads of workqueues (flag 0x20: workers, and rescuers, which take the CPUs of
-# the workers that they help) are the kernel's own business, and the threads of interrupts follow these. The memory daemons of a node are given all
-# CPUs when a partition ends (until 6.19), and so are RCU's workers for each sixteen CPUs.
+# A line for each kernel thread whose CPUs a case may change. Excluded are threads of workqueues (flag 0x20: workers, and
+# rescuers, which take the CPUs of the workers that they help), which the kernel manages, and threads of interrupts, which follow
+# their interrupts. Also excluded are the memory daemons of a node and RCU's workers for each sixteen CPUs: the kernel gives them
+# all CPUs when a partition ends (until 6.19).
 kernel_threads() {
     cat /proc/[0-9]*/stat 2>/dev/null | awk '
         { pid = $1; sub(/^.*\) /, ""); if (int($7 / 2097152) % 2 == 1 && int($7 / 32) % 2 == 0) print pid }' >/.vm/kernel_threads
@@ -138,14 +139,14 @@ kernel_threads() {
         END { for (pid in mask) if (pid in kernel && name[pid] !~ /^irq/ && name[pid] !~ /^(kswapd|kcompactd|rcu_exp_par_gp)/) print pid "/" name[pid], mask[pid] }' /.vm/kernel_threads -
 }
 
-# Lines `key now was` of what differs between two snapshots of one kind; `gone` for what is no more.
+# Lines `key now was` for differences between two snapshots of one kind; `gone` for missing entries.
 changed() { # kind
     awk 'NR == FNR { was[$1] = $2; next }
         $1 in was { if (was[$1] != $2) print $1, $2, was[$1]; delete was[$1] }
         END { for (key in was) print key, "gone", was[key] }' /.vm/$1.boot /.vm/$1.now
 }
 
-# Lines of the second snapshot that the first does not have.
+# Lines that are only in the second snapshot.
 added() { # kind
     awk 'NR == FNR { had[$0] = 1; next } !($0 in had)' /.vm/$1.boot /.vm/$1.now
 }
@@ -159,7 +160,7 @@ left() {
     echo "$*" >>/.vm/left
 }
 
-# Kills everything but this process; those that were killed last may still be on their way out.
+# Kills everything except this process. Killed processes may still be exiting.
 kill_all() {
     kill -9 -1 2>/dev/null
     wait
@@ -176,7 +177,7 @@ remove_cgroup() {
 }
 
 put_back_cgroups() { # root of a hierarchy
-    # Not a pipe: kill_all would end the other side of it.
+    # Not a pipe, because kill_all would kill its other end.
     find "$1" -mindepth 1 -depth -type d >/.vm/directories
     while read -r dir; do
         left "cgroup $dir"
@@ -190,7 +191,7 @@ put_back_cgroups() { # root of a hierarchy
     done
 }
 
-# Cards come home when their namespace is gone, a little later than its last process.
+# Network cards return after their namespace has ended, shortly after its last process.
 await_cards() {
     for link in $(cat /.vm/links.boot); do
         tries=0

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# Runs the cases of /vm/cases as a service of a guest whose first process is systemd, and powers it off. The frames are those of
-# init.sh. Nothing is put back between cases: what a case leaves is its own affair to look at.
+# Runs the cases of /vm/cases in a service of a guest with systemd as process 1, then powers off. The frames are those of init.sh.
+# Nothing is restored between cases; each case checks itself what it leaves behind.
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/busybox
 export HOME=/root LC_ALL=C TERM=dumb RUST_BACKTRACE=1

@@ -1,7 +1,7 @@
-//! An apt of our own: reads one suite of the machine's Debian archive without touching the machine's package state.
+//! A separate apt instance: reads one suite of the machine's Debian archive without changing the machine's package state.
 //!
-//! Own sources, lists, caches and status file, all under one scratch directory. Of the machine's configuration only
-//! the network settings (proxies and their like), the login file and the trusted keys are used.
+//! It has its own sources, lists, caches and status file, all in a scratch directory. From the machine's configuration it only
+//! takes the network settings (proxies etc.), the login file and the trusted keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use crate::capability::{Unavailable, program};
 use crate::sources::{Archive, debian_archive, parse_list, parse_stanzas};
 
-/// Where Debian's own installer puts the archive's keys; needed on machines of other vendors.
+/// The keyring files of Debian's installer; needed on machines of other vendors.
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
 
@@ -23,12 +23,12 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// Writes the configuration below `dir`, which must be empty and live as long as the value is used.
+    /// Writes the configuration below `dir`, which must be empty and exist as long as the value is used.
     pub fn new(dir: &Path, suite: &str) -> Result<Self, Unavailable> {
         Self::of(dir, suite, "amd64")
     }
 
-    /// The same for machines of another architecture.
+    /// The same for another architecture.
     pub fn of(dir: &Path, suite: &str, architecture: &'static str) -> Result<Self, Unavailable> {
         program("apt-get", "apt")?;
         program("dpkg-deb", "dpkg")?;
@@ -79,7 +79,7 @@ impl Apt {
 
     /// Downloads packages and everything that they depend on, as if nothing were installed.
     pub fn download_with_dependencies(&self, names: &[&str]) -> Result<Vec<PathBuf>, Unavailable> {
-        // Beside this file it makes a lock.
+        // apt creates a lock file next to this file.
         let status = format!("Dir::State::status={}", self.dir.join("state/status").display());
         let options = ["-o", &status, "install", "--yes", "-q", "--download-only", "--no-install-recommends"];
         let said = self.run("apt-get", &[&options, names].concat())?;
@@ -88,7 +88,7 @@ impl Apt {
             .map_err(|e| self.failed("read what was downloaded", &e.to_string()))
     }
 
-    /// The archive that is asked, for messages.
+    /// The archive in use, for messages.
     pub fn archive(&self) -> String {
         format!("suite {} of {}", self.suite, self.uri)
     }
@@ -134,7 +134,8 @@ pub(crate) fn debs_in(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The Debian archive that this machine installs from; on other vendors' machines Debian's own, if its keys are here.
+/// The Debian archive from which this machine installs. On machines of other vendors, Debian's own archive, if its keys are
+/// installed.
 fn machine_archive() -> Result<Archive, Unavailable> {
     let mut sources = fs::read_to_string("/etc/apt/sources.list").map(|t| parse_list(&t)).unwrap_or_default();
     let mut parts: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
@@ -165,7 +166,7 @@ fn machine_archive() -> Result<Archive, Unavailable> {
     })
 }
 
-/// The text of our `apt.conf`. `host` is what `apt-config dump` says; of it only how to reach the network is kept.
+/// The text of our `apt.conf`. `host` is the output of `apt-config dump`; only its network settings are kept.
 fn configuration(dir: &Path, host: &str, architecture: &str) -> String {
     let dir = dir.display();
     let mut text = format!(
@@ -175,7 +176,7 @@ fn configuration(dir: &Path, host: &str, architecture: &str) -> String {
          Dir::Etc::trusted \"/etc/apt/trusted.gpg\";\nDir::Etc::trustedparts \"/etc/apt/trusted.gpg.d\";\n\
          APT::Architecture \"{architecture}\";\nAPT::Architectures {{ \"{architecture}\"; }};\n"
     );
-    // Files land in a directory that the unprivileged download user cannot enter.
+    // Files are written to a directory that the unprivileged download user cannot enter.
     text.push_str("APT::Sandbox::User \"\";\nAcquire::Languages \"none\";\nAcquire::Retries \"3\";\n");
     for line in host.lines() {
         let is_network =

@@ -1,5 +1,5 @@
-//! A guest of another architecture, for its counters: the emulator keeps the cycles and instructions of 64-bit ARM CPUs, and those of no other
-//! that we run. One kernel, one program in C, and what that says on the console.
+//! A guest of another architecture, for its hardware counters: the emulator implements cycle and instruction counters only for
+//! 64-bit ARM. It runs one kernel and one C program, and returns the program's console output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::cache::Cache;
 use crate::capability::{Unavailable, program};
 use crate::image::Image;
 
-/// The suite that the kernel is of.
+/// The suite of the kernel.
 const SUITE: &str = "bookworm";
 /// Its small kernel.
 const PACKAGE: &str = "^linux-image-6[.]1[.].*-cloud-arm64$";
-/// A guest boots and counts in some seconds; on a busy machine in a minute.
+/// Time limit. A guest boots and counts in some seconds, on a busy machine in a minute.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What such a guest needs on this machine.
+/// The programs that such a guest needs.
 #[derive(Debug, Clone)]
 pub struct ArmTools {
     emulator: PathBuf,
@@ -26,10 +26,10 @@ pub struct ArmTools {
 }
 
 impl ArmTools {
-    /// Looks for them.
+    /// Finds them.
     ///
     /// # Errors
-    /// The first one that is missing, with its package.
+    /// The first missing program, with its package.
     pub fn find() -> Result<ArmTools, Unavailable> {
         Ok(ArmTools {
             emulator: program("qemu-system-aarch64", "qemu-system-arm")?,
@@ -37,10 +37,10 @@ impl ArmTools {
         })
     }
 
-    /// Compiles a program for the guest, as one file without libraries.
+    /// Compiles a program for the guest, statically linked.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's output.
     pub fn compile(&self, source: &Path, program: &Path) -> Result<(), Unavailable> {
         let said = Command::new(&self.compiler)
             .args(["-O1", "-Wall", "-Werror", "-static", "-o"])
@@ -59,11 +59,11 @@ impl ArmTools {
         }
     }
 
-    /// Boots the kernel with a program as its first process, which powers off when it is done. Gives what the console said. Time in the guest goes by
-    /// instructions: each is a nanosecond, and a cycle.
+    /// Boots the kernel with a program as process 1, which powers off when it is done. Returns the console output. Guest time
+    /// advances by instructions: each takes one nanosecond and one cycle.
     ///
     /// # Errors
-    /// Why the emulator cannot be run, or that it did not end in time.
+    /// The emulator cannot be run, or did not end in time.
     pub fn boot(&self, kernel: &Path, first: &Path, dir: &Path) -> Result<String, Unavailable> {
         let image = dir.join("initramfs");
         let failed = |what: &str, why: &dyn std::fmt::Display| refused(format!("{what}: {why}"));
@@ -104,10 +104,10 @@ fn refused(why: String) -> Unavailable {
     Unavailable::new(why, "look at what is said")
 }
 
-/// The kernel: from the cache, else from Debian's archive.
+/// Gets the kernel: from the cache, else from Debian's archive.
 ///
 /// # Errors
-/// Why it cannot be had.
+/// Why it cannot be obtained.
 pub fn obtain_arm_kernel(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
     let place = cache.path("kernels/arm64");
     if let Some(kernel) = kernel_in(&place) {
@@ -135,7 +135,7 @@ pub fn obtain_arm_kernel(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, 
                 return Err(refused(format!("cannot unpack {}", deb.display())));
             }
         }
-        // It needs no modules.
+        // The guest needs no modules.
         for dead in ["lib", "usr"] {
             let _ = fs::remove_dir_all(dir.join(dead));
         }

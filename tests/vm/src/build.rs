@@ -1,16 +1,16 @@
-//! Finds programs of this workspace, built the way the running test was built.
+//! Finds programs of this workspace, built in the same way as the running test.
 //!
-//! Cargo tells a test where the programs of its own package are, and of no other. So cargo is asked again, with the same profile,
-//! target directory and target. It is asked about the whole workspace: of one package alone it would choose other features of libraries,
-//! and build most of the workspace again. `cargo xtask test` names the files that it built in the environment, and cargo is not asked.
+//! Cargo only tells a test the paths of programs in the test's own package. So cargo is run again, with the same profile, target
+//! directory and target. It builds the whole workspace: for a single package it would select other features of libraries, and
+//! rebuild most of the workspace. `cargo xtask test` passes the files that it built in the environment; then cargo is not run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Why a program of the workspace cannot be had.
+/// Why a program of the workspace is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The running program does not lie where cargo puts tests.
+    /// The running program is not in one of cargo's test directories.
     #[error("cannot tell the target directory from {path}", path = .0.display())]
     Place(PathBuf),
     /// Cargo cannot be started.
@@ -19,24 +19,24 @@ pub enum BuildError {
     /// Cargo could not build it.
     #[error("cannot build {what}: {why}")]
     Build {
-        /// What cargo was asked for.
+        /// The requested target.
         what: String,
-        /// Cargo's last words.
+        /// The last output of cargo.
         why: String,
     },
 }
 
-/// Where and how the running program was built.
+/// Location and settings with which the running program was built.
 #[derive(Debug, PartialEq, Eq)]
 struct Built {
     target_dir: PathBuf,
-    /// The platform's directory, when cargo was told one.
+    /// The platform's directory, if cargo was given one.
     platform: Option<String>,
     profile: String,
 }
 
-/// The executable of a `[[bin]]` of the workspace, built if need be. `MILLPOND_BIN_NAME` (upper case, `-` as `_`) names a file to
-/// be taken instead.
+/// The executable of a `[[bin]]` of the workspace, built if necessary. The environment variable `MILLPOND_BIN_NAME` (upper case,
+/// `-` as `_`) replaces it by another file.
 ///
 /// # Errors
 /// Cargo cannot build it.
@@ -47,7 +47,7 @@ pub fn cargo_binary(binary: &str) -> Result<PathBuf, BuildError> {
     executable(&["build", "--workspace", "--bin", binary], binary, "bin")
 }
 
-/// The executable of an example of the workspace, built if need be. `MILLPOND_BIN_EXAMPLE` names a file to be taken instead.
+/// The executable of an example of the workspace, built if necessary. `MILLPOND_BIN_EXAMPLE` replaces it by another file.
 ///
 /// # Errors
 /// Cargo cannot build it.
@@ -58,8 +58,8 @@ pub fn cargo_example(example: &str) -> Result<PathBuf, BuildError> {
     executable(&["build", "--workspace", "--example", example], example, "example")
 }
 
-/// The executable of an integration test (`tests/TEST.rs`) of the workspace, built if need be: with `harness = false` it is a
-/// program to run in a guest. `MILLPOND_BIN_TEST` names a file to be taken instead.
+/// The executable of an integration test (`tests/TEST.rs`) of the workspace, built if necessary. With `harness = false` it is a
+/// program to run in a guest. `MILLPOND_BIN_TEST` replaces it by another file.
 ///
 /// # Errors
 /// Cargo cannot build it.
@@ -80,7 +80,7 @@ fn executable(args: &[&str], target: &str, kind: &str) -> Result<PathBuf, BuildE
     let built = built_from(&me, env!("MILLPOND_TARGET")).ok_or(BuildError::Place(me))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // The manifest of this package, and so its workspace, wherever the caller stands.
+    // The manifest of this package selects its workspace, whatever the working directory of the caller.
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(args);
     command.args(["--message-format=json-render-diagnostics", "--profile", &built.profile]);
     command.arg("--target-dir").arg(&built.target_dir).stdin(Stdio::null());
@@ -97,21 +97,22 @@ fn executable(args: &[&str], target: &str, kind: &str) -> Result<PathBuf, BuildE
     built.map(without_debug_information).ok_or_else(|| failed("cargo names no executable".to_owned()))
 }
 
-/// The same program without debug information, beside it: a guest unpacks a tenth then. Where there is no `strip`, the program as it is.
+/// A copy of the program without debug information, in the same directory, which the guest unpacks ten times as fast. Without
+/// `strip`, the program itself.
 fn without_debug_information(program: PathBuf) -> PathBuf {
     let small = program.with_extension("small");
     let made = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
     if made(&small).is_some() && made(&small) >= made(&program) {
         return small;
     }
-    // Another test may do the same now: each makes its own, and the last one stays.
+    // Another test may do the same at the same time. Each writes its own file, and the last rename wins.
     let aside = program.with_extension(format!("small-{}", std::process::id()));
     let said = Command::new("strip").arg("--strip-debug").arg("-o").arg(&aside).arg(&program).output();
     let is_there = said.is_ok_and(|said| said.status.success()) && std::fs::rename(&aside, &small).is_ok();
     if is_there { small } else { program }
 }
 
-/// Reads cargo's messages: one JSON object on each line.
+/// Parses cargo's messages: one JSON object per line.
 fn find_executable(messages: &str, target: &str, kind: &str) -> Option<PathBuf> {
     messages.lines().rev().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -123,10 +124,10 @@ fn find_executable(messages: &str, target: &str, kind: &str) -> Option<PathBuf> 
     })
 }
 
-/// Reads target directory, platform and profile from a path such as `target/debug/deps/vm-0123` or
-/// `target/PLATFORM/release/examples/run`. `target` is the platform for which cargo compiled the program. Its directory is there
-/// when cargo was told that platform. Nothing else is asked of the directories: one that was made beforehand, such as a container's empty volume,
-/// bears no mark of cargo.
+/// Derives target directory, platform and profile from a path such as `target/debug/deps/vm-0123` or
+/// `target/PLATFORM/release/examples/run`. `target` is the platform for which cargo compiled the program. Its directory exists if
+/// cargo was given that platform. Only names are used: a directory that was created beforehand, such as a container's empty
+/// volume, has no mark of cargo.
 fn built_from(program: &Path, target: &str) -> Option<Built> {
     let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
     let within = program.parent()?;
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(from("/w/target/debug/deps/vm-01"), want(None, "dev"));
         assert_eq!(from("/w/target/release/examples/boot"), want(None, "release"));
         assert_eq!(from("/w/target/x86_64-unknown-linux-gnu/bench/examples/run"), want(Some(HOST), "bench"));
-        // The platform of another machine is a directory like any other.
+        // The directory of another platform has no special meaning.
         let other = from("/w/aarch64-unknown-linux-gnu/debug/deps/vm-01").unwrap();
         assert_eq!(other.target_dir, Path::new("/w/aarch64-unknown-linux-gnu"));
         assert_eq!(from("/usr/bin/vm"), None);

@@ -1,9 +1,9 @@
-//! The cache of kernels: outside the tree, shared by every checkout, safe for two users at once.
+//! The cache of kernels: outside the source tree, shared by all checkouts, safe for concurrent users.
 //!
 //! ```text
 //!   <root>/kernels/<id>/<release>_<version>/   an unpacked kernel, complete by construction
-//!   <root>/modules/<release>_<version>/        modules of it that were decompressed
-//!   <root>/debs/                               packages put here by hand are used before any download
+//!   <root>/modules/<release>_<version>/        its decompressed modules
+//!   <root>/debs/                               packages placed here manually take precedence over downloads
 //!   <root>/tmp/                                directories being filled
 //!   <root>/<name>.lock                         held while `<name>` is filled
 //! ```
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 
 use crate::capability::Unavailable;
 
-/// A place for files that cost a download or some seconds to make.
+/// A directory for files that are expensive to download or create.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// Exclusive right to fill one part of the cache; ends when dropped, or when its process dies.
+/// Exclusive right to fill one part of the cache. It ends when dropped, or when its process ends.
 pub(crate) struct Lock {
     _file: File,
 }
@@ -44,13 +44,13 @@ impl Cache {
         Self { root }
     }
 
-    /// Path of something in the cache, whether or not it is there.
+    /// The path of an entry, existing or not.
     #[must_use]
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join(relative)
     }
 
-    /// Waits until no other process fills the part called `name` (one path component).
+    /// Waits until no other process fills the part `name` (one path component).
     pub(crate) fn lock(&self, name: &str) -> Result<Lock, Unavailable> {
         let path = self.root.join(format!("{name}.lock"));
         let open = || -> io::Result<File> {
@@ -62,9 +62,9 @@ impl Cache {
         open().map(|file| Lock { _file: file }).map_err(|e| self.cannot("lock", &path, &e))
     }
 
-    /// Fills a new directory aside with `fill`, then renames it to `relative`. The second one finds the first one's
-    /// work and throws its own away. What an earlier, killed filler of the same name left behind is removed.
-    /// `lock` is asked for as proof that no other process fills the same part.
+    /// Fills a temporary directory with `fill`, then renames it to `relative`. If the target exists by then, the new directory is
+    /// discarded. Leftovers of a killed process with the same name are removed. `_lock` proves that no other process fills the
+    /// same part.
     pub(crate) fn publish(
         &self,
         _lock: &Lock,
@@ -76,7 +76,7 @@ impl Cache {
         let aside = self.scratch(&prefix)?;
         fill(aside.path())?;
         let rename = || -> io::Result<()> {
-            // A TempDir is 0700; other users of the cache must be able to read what is in it.
+            // A TempDir has mode 0700, but other users of the cache must be able to read the contents.
             set_mode(aside.path(), 0o755)?;
             fs::create_dir_all(target.parent().unwrap_or(&self.root))?;
             match fs::rename(aside.path(), &target) {
@@ -88,7 +88,7 @@ impl Cache {
         Ok(target)
     }
 
-    /// A directory for work in progress, gone when dropped; leftovers with the same prefix are cleared first.
+    /// A temporary directory, removed when dropped. Leftovers with the same prefix are removed first.
     pub(crate) fn scratch(&self, prefix: &str) -> Result<tempfile::TempDir, Unavailable> {
         let place = self.root.join("tmp");
         let make = || -> io::Result<tempfile::TempDir> {

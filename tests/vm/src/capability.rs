@@ -1,23 +1,23 @@
-//! Can real kernels be booted here? If not: why, and what would help.
+//! Checks whether kernels can be booted here. If not, it reports the reason and a remedy.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names what may not be skipped, as words separated by commas: `vm` is ours.
+/// The environment variable with the tests that must not be skipped: a comma-separated list. `vm` is ours.
 const REQUIRE: &str = "MILLPOND_REQUIRE";
 
-/// Why no kernel can be booted here, and what would make it possible.
+/// Why no kernel can be booted here, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Unavailable {
     /// The obstacle, without a full stop.
     pub why: String,
-    /// The remedy, as an order: `install the package qemu-system-x86`.
+    /// The remedy, as an instruction: `install the package qemu-system-x86`.
     pub what_would_help: String,
 }
 
 impl Unavailable {
-    /// Both halves at once.
+    /// Both texts.
     pub fn new(why: impl Into<String>, what_would_help: impl Into<String>) -> Self {
         Self { why: why.into(), what_would_help: what_would_help.into() }
     }
@@ -26,15 +26,15 @@ impl Unavailable {
 /// What a test does about an obstacle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing is in the way.
+    /// Run: there is no obstacle.
     Run,
-    /// Say loudly why not, and go on.
+    /// Skip the test with a message.
     Skip(Unavailable),
-    /// These tests were required: the obstacle is a failure.
+    /// Fail: the test was required.
     Fail(Unavailable),
 }
 
-/// Turns an answer of [`available`] or [`crate::obtain`] into what the test must do.
+/// The decision for a result of [`available`] or [`crate::obtain`].
 pub fn decide<T>(answer: &Result<T, Unavailable>, is_required: bool) -> Decision {
     match answer {
         Ok(_) => Decision::Run,
@@ -53,10 +53,10 @@ fn requires_vm(words: &str) -> bool {
     words.split(',').any(|word| word.trim() == "vm")
 }
 
-/// Whether this machine has the programs to boot a guest. Says nothing about kernels: [`crate::obtain`] does.
+/// Whether this machine has the programs to boot a guest. Does not check kernels; [`crate::obtain`] does.
 ///
 /// # Errors
-/// The first thing that is missing.
+/// The first missing prerequisite.
 pub fn available() -> Result<(), Unavailable> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err(Unavailable::new(
@@ -69,7 +69,7 @@ pub fn available() -> Result<(), Unavailable> {
     Ok(())
 }
 
-/// The emulator; `MILLPOND_QEMU` names another one.
+/// The emulator; `MILLPOND_QEMU` selects another one.
 pub(crate) fn qemu() -> Result<PathBuf, Unavailable> {
     if let Some(path) = std::env::var_os("MILLPOND_QEMU") {
         return Ok(PathBuf::from(path));
@@ -77,7 +77,7 @@ pub(crate) fn qemu() -> Result<PathBuf, Unavailable> {
     program("qemu-system-x86_64", "qemu-system-x86")
 }
 
-/// The guest's shell and tools. Debian's plain `busybox` lacks `nsenter` and `unshare`, which cases need.
+/// The guest's shell and tools. Debian's package `busybox` lacks `nsenter` and `unshare`, which cases need.
 pub(crate) fn busybox() -> Result<PathBuf, Unavailable> {
     let path = program("busybox", "busybox-static")?;
     let applets = Command::new(&path).arg("--list").stdin(Stdio::null()).output();
@@ -97,7 +97,7 @@ pub(crate) fn busybox() -> Result<PathBuf, Unavailable> {
     }
 }
 
-/// A program on the search path, or the Debian package to install for it.
+/// A program on the search path; the error names the Debian package to install.
 pub(crate) fn program(name: &str, package: &str) -> Result<PathBuf, Unavailable> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

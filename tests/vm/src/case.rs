@@ -1,14 +1,14 @@
-//! A case: a shell script with a name, run in a guest. What a script may say is at the head of `guest/case.sh`.
+//! A case: a named shell script that runs in a guest. The head of `guest/case.sh` lists the functions for scripts.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time for one case unless it asks for more; emulated, so mostly waiting for slow CPUs.
+/// Default time limit of a case. The CPUs are emulated, so this is mostly waiting.
 const LIMIT_DEFAULT: Duration = Duration::from_secs(120);
 
-/// A script to run in a guest.
+/// A script that runs in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub(crate) name: String,
@@ -17,10 +17,10 @@ pub struct Case {
     pub(crate) must_leave_nothing: bool,
 }
 
-/// Why there is no such case.
+/// Why a case is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
-    /// A name is letters, digits and `_`, so that it can be a file and a word on a line.
+    /// A name must have only letters, digits and `_`, because it is also used as a file name and a word in a line.
     #[error("cannot name a case {0:?}: only letters, digits and _")]
     Name(String),
     /// A directory of scripts cannot be read.
@@ -34,11 +34,11 @@ pub enum CaseError {
 }
 
 impl Case {
-    /// A case from a script's text. A line `# limit_s: N` gives it N seconds instead of 120; with a line `# leaves: nothing` it fails when
-    /// the guest had something to put back after it.
+    /// A case from the text of a script. A line `# limit_s: N` sets its limit to N seconds instead of 120. With a line `# leaves:
+    /// nothing` it fails if the guest had to restore anything after it.
     ///
     /// # Errors
-    /// The name has other characters than letters, digits and `_`.
+    /// The name has characters other than letters, digits and `_`.
     pub fn new(name: &str, script: impl Into<String>) -> Result<Self, CaseError> {
         let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_word {
@@ -53,10 +53,10 @@ impl Case {
         })
     }
 
-    /// Every `NAME.sh` of a directory, by name.
+    /// All scripts `NAME.sh` of a directory, sorted by name.
     ///
     /// # Errors
-    /// The directory or a script cannot be read, or a file's name is no name of a case.
+    /// The directory or a script cannot be read, or a file name is not a valid case name.
     pub fn all_in(directory: &Path) -> Result<Vec<Self>, CaseError> {
         let read = |path: &Path| {
             let path = path.to_owned();
@@ -75,14 +75,14 @@ impl Case {
         Ok(cases)
     }
 
-    /// The same case with this much time (before `MILLPOND_VM_TIMEOUT_SCALE`).
+    /// The same case with this limit (before `MILLPOND_VM_TIMEOUT_SCALE`).
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same case with so many times its time: for a guest that is slower than the one it was written for.
+    /// The same case with a multiple of its limit: for a slower guest than the one that it was written for.
     #[must_use]
     pub fn patient(mut self, times: u32) -> Self {
         self.limit *= times;

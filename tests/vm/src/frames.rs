@@ -1,23 +1,25 @@
-//! The guest's way to tell the host: frames on a port of their own.
+//! The protocol from guest to host: frames on a separate port.
 //!
 //! ```text
 //!   MPVM <kind> <name> <length>\n<length bytes>
 //! ```
 //!
-//! `guest/init.sh` writes them. Kinds, in the order in which they come:
-//! `refused -` (the set-up asked for cannot be had; the body says why; the end) or `ready -`; then for each case
-//! `begin NAME`; those of `stdout NAME`, `stderr NAME`, `left NAME` (a line for each thing put back), `verdict NAME` (what the case said of
-//! itself) and `files NAME` (a newc archive) that have anything in them; `end NAME` (lines `key value`); then `dmesg -` and `done -`.
+//! `guest/init.sh` writes them. The types, in order:
+//!
+//! * `refused -` (the requested set-up is not possible; the body has the reason; nothing follows) or `ready -`;
+//! * for each case: `begin NAME`; those of `stdout NAME`, `stderr NAME`, `left NAME` (one line per restored setting), `verdict
+//!   NAME` (the case's own verdict) and `files NAME` (a newc archive) that are not empty; `end NAME` (lines `key value`);
+//! * `dmesg -` and `done -`.
 
 use std::io::{self, BufRead};
 
 /// The first word of every header.
 const MAGIC: &str = "MPVM";
 
-/// No frame is larger: a longer length is a broken stream, not a reason to take all memory.
+/// The largest frame. A larger length means a corrupt stream, and must not cause a huge allocation.
 const LENGTH_MAX: usize = 256 << 20;
 
-/// One message.
+/// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub kind: String,
@@ -26,18 +28,18 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The body as text; what is not UTF-8 is shown as such.
+    /// The body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Value of a line `key value` in the body.
+    /// The value of a line `key value` in the body.
     pub fn value(&self, key: &str) -> Option<String> {
         self.text().lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned))
     }
 }
 
-/// Reads the next frame; none at the end of the stream.
+/// Reads the next frame; `None` at the end of the stream.
 pub(crate) fn read_frame(from: &mut impl BufRead) -> io::Result<Option<Frame>> {
     let mut header = Vec::new();
     from.read_until(b'\n', &mut header)?;

@@ -1,4 +1,4 @@
-//! A machine to be: what it is made of, and the emulator's command line for it.
+//! A guest: its hardware and files, and the emulator's command line.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,44 +14,46 @@ use crate::report::{CaseResult, Report};
 use crate::run::{self, VmError};
 use crate::shape::Shape;
 
-/// How cgroups are laid out in the guest.
+/// The cgroup layout of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cgroup {
-    /// cgroup v2 at `/sys/fs/cgroup`, no controller enabled below the root.
+    /// cgroup v2 at `/sys/fs/cgroup`, with no controller enabled below the root.
     V2,
-    /// v1 hierarchies at `/sys/fs/cgroup/cpuset`, `/sys/fs/cgroup/cpu,cpuacct` and so on, v2 without them at `/sys/fs/cgroup/unified`.
+    /// v1 hierarchies at `/sys/fs/cgroup/cpuset`, `/sys/fs/cgroup/cpu,cpuacct` and so on, and v2 without controllers at
+    /// `/sys/fs/cgroup/unified`.
     V1Hybrid,
-    /// Nothing mounted.
+    /// No cgroup file system is mounted.
     None,
 }
 
-/// A kind of network card.
+/// A type of network card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nic {
-    /// virtio: one receive and one transmit interrupt, and one for changes.
+    /// virtio: one receive and one transmit interrupt, and one for configuration changes.
     Virtio,
-    /// vmxnet3: an interrupt for each CPU (up to 8), one more for events. Receives on the first only.
+    /// vmxnet3: an interrupt per CPU (up to 8), and one for events. Receives only on the first.
     Vmxnet3,
     /// Intel 82574L: receive, transmit and link interrupts. Not in cloud kernels.
     E1000e,
 }
 
-/// How CPUs are emulated.
+/// The emulation of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
-    /// All CPUs in turn on one host thread.
+    /// All CPUs alternately on one host thread.
     TcgSingle,
-    /// All CPUs in turn on one host thread, and the guest's clock counts instructions, 2 ns each: time in a guest of one CPU is the same in each run, whatever
-    /// else the host does. For measuring latency, slices and costs; with several CPUs their turns add milliseconds.
+    /// All CPUs alternately on one host thread, and the guest's clock counts instructions, 2 ns each. In a guest with one CPU,
+    /// times are the same in each run, regardless of host load. For measuring latency, slices and costs; with several CPUs, the
+    /// alternation adds milliseconds.
     Counted,
-    /// A host thread for each CPU: for guests of few CPUs that are all busy. More host threads than host CPUs make the guest's spinning
-    /// ones wait for each other: 32 on 2 did not boot in five minutes.
+    /// A host thread per CPU: for guests with few CPUs that are all busy. With more host threads than host CPUs, spinning guest
+    /// CPUs wait for each other: 32 on 2 did not boot in five minutes.
     TcgMulti,
-    /// The host's own virtualisation, where it works.
+    /// The host's hardware virtualisation, where it works.
     Kvm,
 }
 
-/// A guest to boot. Made by [`Guest::new`] and refined by the methods that return it.
+/// A guest to boot. Created by [`Guest::new`] and configured by the methods that return it.
 #[derive(Debug, Clone)]
 pub struct Guest {
     kernel: Kernel,
@@ -67,28 +69,28 @@ pub struct Guest {
     command_line: String,
 }
 
-/// Time from the emulator's start to the first case, before `MILLPOND_VM_TIMEOUT_SCALE`. A boot takes some seconds; the rest is for a host that is busy with something else. Only a guest that hangs
-/// ever waits for it.
+/// Time limit from the emulator's start to the first case, before `MILLPOND_VM_TIMEOUT_SCALE`. A boot takes some seconds; the
+/// rest is a reserve for a busy host. Only a guest that hangs uses all of it.
 pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// Everything that can be emulated, except what is emulated wrongly: in QEMU 7.2 a `cmpxchg16b` without a lock prefix leaves flags that no
-/// CPU has, and an interrupt just then carries them into the kernel. Debian's 6.12.107, whose allocator uses that instruction,
-/// died in 40 of 115 boots of it; without the instruction, in none of 61. From 7.0 on the allocator does not use it in that form, and gives programs
-/// in the kernel no memory for threads without it.
+/// All CPU features that can be emulated, except a broken one: in QEMU 7.2 `cmpxchg16b` without a lock prefix leaves flags that
+/// no real CPU has, and an interrupt at that point carries them into the kernel. Debian's 6.12.107, whose allocator uses this
+/// instruction, crashed in 40 of 115 boots; without the instruction, in none of 61. From 7.0 on the allocator does not use it in
+/// that form, and without it does not give BPF programs memory for per-thread data.
 fn cpu_model(series: Series) -> &'static str {
     if series < Series::V7_0 { "max,cx16=off" } else { "max" }
 }
 
-/// What a kernel, its caches and the image need, and what each CPU adds. The kernel gives the image half of it at most; our programs, built for tests,
-/// are 180 MB.
+/// Memory for a kernel, its caches and the image, and for each CPU. The kernel gives the image at most half of the memory. Our
+/// programs, as built for tests, have 180 MB.
 const MEMORY_MB: u32 = 768;
 const MEMORY_PER_CPU_MB: u32 = 24;
 
-/// Kernel options of every guest. A panic resets at once, which `-no-reboot` turns into an exit; an oops is a panic. Warnings
-/// reach the console, chatter does not: each character there costs an exit from emulation. No timer check, because an emulated
-/// timer may fail it on a busy host. The emulated TSC is the host's and does not jump; without the word the kernel distrusts
-/// it and reads a slow clock instead. Programs are loaded to the same addresses each time: else the emulator translates them anew for each process, and
-/// a command takes twice as long to start.
+/// Kernel options of every guest. A panic resets at once, which `-no-reboot` turns into an exit; an oops is a panic. Only
+/// warnings reach the console, because each character costs an exit from emulation. No timer check, because an emulated timer may
+/// fail it on a busy host. The emulated TSC is the host's and does not jump; without this option the kernel distrusts it and uses
+/// a slow clock. No address randomisation, because otherwise the emulator translates each program again for each process, and a
+/// command takes twice as long to start.
 const COMMAND_LINE: &str = "console=ttyS0 rdinit=/vm/init panic=-1 oops=panic quiet loglevel=5 log_buf_len=4M \
                             no_timer_check tsc=reliable mitigations=off audit=0 norandmaps";
 
@@ -112,65 +114,65 @@ impl Guest {
         }
     }
 
-    /// Network cards `eth0`, `eth1`, … All are on one wire, which leads nowhere else.
+    /// Adds network cards `eth0`, `eth1`, … All are on one isolated network.
     #[must_use]
     pub fn nics(mut self, nics: &[Nic]) -> Self {
         self.nics = nics.to_vec();
         self
     }
 
-    /// A virtio disk `/dev/vda` of zeroes with a queue for each CPU. The kernel manages the affinity of their interrupts and
-    /// refuses to have it changed.
+    /// Adds a virtio disk `/dev/vda` of zeroes with a queue per CPU. The kernel manages the affinity of its interrupts and
+    /// refuses changes.
     #[must_use]
     pub fn disk(mut self) -> Self {
         self.has_disk = true;
         self
     }
 
-    /// An interrupt remapper, as servers have: a new mask counts at once. Without one, as on most virtual machines, every interrupt that is
-    /// not managed moves only when it next occurs.
+    /// Adds an interrupt remapper, as servers have: a new affinity mask has an effect at once. Without one, as on most virtual
+    /// machines, an interrupt that is not managed only moves when it next occurs.
     #[must_use]
     pub fn interrupt_remapping(mut self) -> Self {
         self.has_remapping = true;
         self
     }
 
-    /// The cgroup layout.
+    /// Sets the cgroup layout.
     #[must_use]
     pub fn cgroup(mut self, cgroup: Cgroup) -> Self {
         self.cgroup = cgroup;
         self
     }
 
-    /// How to emulate, instead of what `MILLPOND_VM_ACCEL` (`single`, `counted`, `multi`, `kvm`) or habit says.
+    /// Sets the emulation, overriding `MILLPOND_VM_ACCEL` (`single`, `counted`, `multi`, `kvm`) and the default.
     #[must_use]
     pub fn accel(mut self, accel: Accel) -> Self {
         self.accel = Some(accel);
         self
     }
 
-    /// Memory in all, dealt out evenly to the nodes.
+    /// Sets the total memory, which is divided evenly among the nodes.
     #[must_use]
     pub fn memory_mb(mut self, memory_mb: u32) -> Self {
         self.memory_mb = memory_mb;
         self
     }
 
-    /// Programs and files for the guest, added to those it has.
+    /// Adds programs and files.
     #[must_use]
     pub fn image(mut self, image: &Image) -> Self {
         self.image = self.image.with(image.clone());
         self
     }
 
-    /// One more kernel module to load at boot, with what it needs.
+    /// Adds a kernel module to load at boot, with its dependencies.
     #[must_use]
     pub fn module(mut self, name: &str) -> Self {
         self.modules.push(name.to_owned());
         self
     }
 
-    /// More words for the kernel's command line.
+    /// Adds words to the kernel command line.
     #[must_use]
     pub fn command_line(mut self, words: &str) -> Self {
         self.command_line.push(' ');
@@ -181,13 +183,13 @@ impl Guest {
     /// Boots once and runs the cases in order.
     ///
     /// # Errors
-    /// Nothing ran at all: no image, no emulator, the guest did not boot or refused its set-up. A guest that dies later gives a
-    /// report with [`Report::trouble`].
+    /// Nothing ran: no image, no emulator, or the guest did not boot or refused its set-up. If a guest dies later, the result is
+    /// a report with [`Report::trouble`].
     pub fn run_cases(&self, cases: &[Case], cache: &Cache) -> Result<Report, VmError> {
         run::boot(self, cases, cache)
     }
 
-    /// Boots once for one script.
+    /// Boots once and runs one script.
     ///
     /// # Errors
     /// As [`Guest::run_cases`], and when the guest dies in the script.
@@ -200,7 +202,7 @@ impl Guest {
         }
     }
 
-    /// Everything that the guest sees, cases included. `scale` stretches their limits.
+    /// All files of the guest, cases included. `scale` multiplies the limits of cases.
     pub(crate) fn whole_image(&self, cases: &[Case], scale: f64, cache: &Cache) -> Result<Image, VmError> {
         let mut modules = vec!["virtio_pci".to_owned(), "virtio_console".to_owned(), "veth".to_owned()];
         modules.extend(self.nics.iter().map(|nic| nic.module().to_owned()));
@@ -228,7 +230,7 @@ impl Guest {
         Ok(image)
     }
 
-    /// What the first process must know, as shell variables.
+    /// The settings for process 1, as shell variables.
     fn config(&self) -> String {
         let cgroup = match self.cgroup {
             Cgroup::V2 => "v2",
@@ -242,7 +244,7 @@ impl Guest {
         text
     }
 
-    /// The emulator's arguments. Results come out of its standard output, the console goes to a file.
+    /// The emulator's arguments. Results are written to its standard output, the console to a file.
     pub(crate) fn arguments(&self, initrd: &Path, console: &Path, accel: Accel) -> Vec<OsString> {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
@@ -252,18 +254,18 @@ impl Guest {
             add(&["-icount", "shift=1,align=off,sleep=off"]);
         }
         if self.has_remapping {
-            // First of all devices: it must be there before those whose interrupts it remaps.
+            // Before all other devices: it must exist before those whose interrupts it remaps.
             add(&["-device", "intel-iommu,intremap=on"]);
         }
         for word in self.shape.arguments(self.memory_mb) {
             add(&[word.as_str()]);
         }
-        // Not the `stdio` kind: that one hangs up when standard input ends, and the guest's writes would block.
+        // The chardev `stdio` would hang up when standard input ends, and the guest's writes would block.
         add(&["-chardev", "file,id=results,path=/dev/stdout", "-device", "virtio-serial-pci"]);
         add(&["-device", "virtserialport,chardev=results,name=millpond.results"]);
         for (number, nic) in self.nics.iter().enumerate() {
             let port = format!("hubport,hubid=0,id=port{number}");
-            // No boot ROM: nothing boots from these, and its package need not be installed.
+            // No boot ROM: the guest does not boot from these cards, so the ROM package need not be installed.
             let card = format!(
                 "{},netdev=port{number},mac=52:54:00:77:00:{:02x},romfile=",
                 nic.device(),
@@ -285,8 +287,8 @@ impl Guest {
         args
     }
 
-    /// The emulation for this guest: as told, else as the environment says, else in turn on one host thread: that boots fastest,
-    /// and leaves the other host CPUs to other guests.
+    /// The emulation for this guest: as set, else from the environment, else all CPUs alternately on one host thread. This boots
+    /// fastest and leaves the other host CPUs to other guests.
     pub(crate) fn chosen_accel(&self, environment: Option<&str>) -> Result<Accel, Unavailable> {
         match (self.accel, environment) {
             (Some(accel), _) => Ok(accel),
@@ -302,7 +304,7 @@ impl Guest {
     }
 }
 
-/// Busybox, the first process, and the few files that programs expect of any machine.
+/// Busybox, process 1, and the few files that programs expect on any machine.
 fn base_image() -> Result<Image, ImageError> {
     let busybox = capability::busybox()
         .map_err(|why| ImageError::Libraries { program: "busybox".into(), why: why.to_string() })?;
@@ -338,7 +340,7 @@ impl Nic {
 }
 
 impl Accel {
-    /// Translated code may take 256 MB; QEMU's own choice is up to 1 GB for each guest, and several run at once.
+    /// At most 256 MB of translated code. QEMU's default is up to 1 GB per guest, and several guests run at once.
     fn argument(self) -> &'static str {
         match self {
             Self::TcgSingle => "tcg,thread=single,tb-size=256",

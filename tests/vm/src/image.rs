@@ -1,4 +1,4 @@
-//! The file tree that a guest sees, written as an initramfs. Not compressed: unpacking costs more under emulation than reading.
+//! The file tree of a guest, written as an initramfs. It is not compressed: under emulation, unpacking costs more than reading.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 
-/// A tree of files for a guest. Paths in the guest begin with `/`; missing parent directories are made.
+/// A tree of files for a guest. Paths in the guest begin with `/`; missing parent directories are created.
 ///
-/// What is added last under a path wins.
+/// An entry replaces an earlier one with the same path.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
     entries: BTreeMap<PathBuf, Entry>,
@@ -33,7 +33,7 @@ enum Content {
     Host(PathBuf),
 }
 
-/// Why an image cannot be made.
+/// Why an image cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The libraries of a program cannot be found.
@@ -41,7 +41,7 @@ pub enum ImageError {
     Libraries {
         /// The program on the host.
         program: PathBuf,
-        /// What was said.
+        /// The reason.
         why: String,
     },
     /// A host file cannot be read.
@@ -58,26 +58,26 @@ pub enum ImageError {
 }
 
 impl Image {
-    /// An empty tree. Busybox, the first process and the modules are added by the guest that boots it.
+    /// An empty tree. The guest adds Busybox, process 1 and the modules at its boot.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a host-built program as `/usr/local/bin/NAME`, with its shared libraries and its loader where it looks for them.
-    /// That directory comes first on the guest's search path: our names win over busybox's.
+    /// Adds a program of the host as `/usr/local/bin/NAME`, with its shared libraries and its loader at their paths. This
+    /// directory is first on the guest's search path, so our names take precedence over Busybox's.
     ///
     /// # Errors
-    /// The program or one of its libraries is not there.
+    /// The program or one of its libraries does not exist.
     pub fn program(self, name: &str, host: &Path) -> Result<Self, ImageError> {
         let guest = Path::new("/usr/local/bin").join(name);
         self.program_at(&guest, host)
     }
 
-    /// Adds a host-built program under any path, with its libraries.
+    /// Adds a program of the host at any path, with its libraries.
     ///
     /// # Errors
-    /// The program or one of its libraries is not there.
+    /// The program or one of its libraries does not exist.
     pub fn program_at(mut self, guest: &Path, host: &Path) -> Result<Self, ImageError> {
         for library in libraries_of(host)? {
             self = self.copy(&library, &library, 0o755);
@@ -85,7 +85,7 @@ impl Image {
         Ok(self.copy(guest, host, 0o755))
     }
 
-    /// Adds a file made of bytes.
+    /// Adds a file with these contents.
     #[must_use]
     pub fn file(mut self, guest: impl AsRef<Path>, bytes: impl Into<Vec<u8>>, mode: u32) -> Self {
         self.put(guest.as_ref(), Entry::File { content: Content::Bytes(bytes.into()), mode });
@@ -113,7 +113,7 @@ impl Image {
         self
     }
 
-    /// Adds everything below a host directory: directories, files with their permission bits, links. Sockets and the like are left out.
+    /// Adds everything below a host directory: directories, files with their permission bits, links. Other types are left out.
     ///
     /// # Errors
     /// A directory cannot be read.
@@ -141,7 +141,7 @@ impl Image {
         Ok(self)
     }
 
-    /// Both trees; where they overlap, `other` wins.
+    /// Both trees. Entries of `other` take precedence.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
@@ -149,7 +149,7 @@ impl Image {
     }
 
     fn put(&mut self, guest: &Path, entry: Entry) {
-        // Relative to the root of the archive, with neither `/` nor `..` inside.
+        // Relative to the root of the archive, without `.` and `..`.
         let path: PathBuf = guest
             .components()
             .filter_map(|part| match part {
@@ -165,7 +165,7 @@ impl Image {
         }
     }
 
-    /// Writes the tree as a `newc` archive, parents before children. The same tree gives the same bytes.
+    /// Writes the tree as a `newc` archive, parents before children. The output is deterministic.
     ///
     /// # Errors
     /// A host file cannot be read or the archive cannot be written.
@@ -205,7 +205,7 @@ fn append(out: &mut impl Write, path: &Path, number: u32, mode: u32, bytes: &[u8
 pub(crate) fn unpack_files(archive: &[u8]) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut rest = archive;
-    // An empty archive is what an empty directory gives.
+    // The archive of an empty directory is empty.
     while !rest.is_empty() {
         let mut reader = cpio::newc::Reader::new(rest)?;
         if reader.entry().is_trailer() {

@@ -1,8 +1,9 @@
-//! Kernels of Debian by short name: chosen from the archive's index, downloaded, unpacked, kept in the cache.
+//! Debian's kernels by short name: selected from the archive's index, downloaded, unpacked, and stored in the cache.
 //!
-//! Names of packages tell everything: `linux-image-6.17.13+deb13-cloud-amd64` is release `6.17.13+deb13-cloud-amd64`. From 6.19 on an
-//! image is split over `linux-binary-RELEASE`, `linux-modules-RELEASE` and `linux-base-RELEASE`. Of a series that is no longer built the index keeps the
-//! first of these alone: such a kernel runs without network card and disk, whose drivers are modules.
+//! The package name determines the kernel: `linux-image-6.17.13+deb13-cloud-amd64` is release `6.17.13+deb13-cloud-amd64`. From
+//! 6.19 on an image is split into `linux-binary-RELEASE`, `linux-modules-RELEASE` and `linux-base-RELEASE`. For a series that is
+//! no longer built, the index only has the first of these. Such a kernel runs without network cards and disk, because their
+//! drivers are modules.
 
 use std::fmt;
 use std::fs;
@@ -14,8 +15,8 @@ use crate::apt::{Apt, debs_in};
 use crate::cache::{Cache, Lock};
 use crate::capability::Unavailable;
 
-/// A line for each series: its name, the first two numbers of its releases, and the suites that have it, or had it once; the suite that keeps old
-/// kernels longest comes first.
+/// One line per series: its name, the first two numbers of its releases, and the suites that have or had it. The suite that keeps
+/// old kernels longest comes first.
 macro_rules! series {
     ($($(#[$about:meta])* $name:ident $number:literal $suites:expr;)+) => {
         /// A series of kernels that tests are written for, the oldest first.
@@ -53,15 +54,16 @@ series! {
     V6_12 "6.12" ["trixie"];
     /// Debian 13 backports: `sched_ext`, the old overlap rules.
     V6_17 "6.17" ["trixie-backports"];
-    /// Debian 13 backports: partition rules as changed there; `sched_ext` keeps a part of each CPU from real-time threads. Only its image is left.
+    /// Debian 13 backports: new partition rules; `sched_ext` reserves a part of each CPU from real-time threads. Only its image
+    /// is still available.
     V7_0 "7.0" ["trixie-backports"];
-    /// Debian 14 and sid. 7.2.13 of sid is the first that describes functions of `sched_ext` right; backports have 7.2.12.
+    /// Debian 14 and sid. 7.2.13 of sid is the first with a correct description of `sched_ext` functions; backports have 7.2.12.
     V7_2 "7.2" ["sid", "forky", "trixie-backports"];
     /// Debian 13 backports: the newest.
     V7_3 "7.3" ["trixie-backports", "forky", "sid"];
 }
 
-/// How Debian configured it.
+/// Debian's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Flavour {
     /// Small: virtio, vmxnet3, no other hardware. A quarter of the download.
@@ -72,7 +74,7 @@ pub enum Flavour {
     Rt,
 }
 
-/// Which kernel is wanted: `6.17`, `6.12-rt`, `6.1-generic`.
+/// The id of a kernel: `6.17`, `6.12-rt`, `6.1-generic`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelId {
     /// The version line.
@@ -81,7 +83,7 @@ pub struct KernelId {
     pub flavour: Flavour,
 }
 
-/// A word that names no kernel we know.
+/// The name of an unknown kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot name a kernel {0:?}: known are {known}, alone or with -generic or -rt", known = Series::ALL.iter().map(|series| series.number()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownKernel(String);
@@ -89,20 +91,20 @@ pub struct UnknownKernel(String);
 /// An unpacked kernel in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// What was asked for.
+    /// The requested id.
     pub id: KernelId,
-    /// `uname -r` of it.
+    /// Its `uname -r`.
     pub release: String,
-    /// The bootable file.
+    /// The bootable image.
     pub vmlinuz: PathBuf,
-    /// Its `lib/modules/RELEASE`; not there for a kernel without modules.
+    /// Its `lib/modules/RELEASE`; missing for a kernel without modules.
     pub modules: PathBuf,
     /// Name of its directories in the cache: release and package version.
     pub(crate) key: String,
 }
 
 impl Flavour {
-    /// What follows the version in a release.
+    /// The suffix of a release.
     fn suffix(self) -> &'static str {
         match self {
             Self::Cloud => "-cloud-amd64",
@@ -119,14 +121,13 @@ impl KernelId {
         Self { series, flavour: Flavour::Cloud }
     }
 
-    /// The release that a package name stands for, if it is one of this kernel: `linux-image-RELEASE` or
-    /// `linux-binary-RELEASE`.
+    /// The release in a package name, if it is one of this kernel: `linux-image-RELEASE` or `linux-binary-RELEASE`.
     fn release_of<'a>(&self, package: &'a str) -> Option<&'a str> {
         let release =
             package.strip_prefix("linux-image-").or_else(|| package.strip_prefix("linux-binary-"))?;
         let version = release.strip_suffix(self.flavour.suffix())?;
         let rest = version.strip_prefix(self.series.number())?.strip_prefix('.')?;
-        // `-cloud` and `-rt` also end in `-amd64`; what is left must be numbers and Debian's mark.
+        // `-cloud` and `-rt` also end in `-amd64`. The rest must be numbers and Debian's suffix.
         let is_plain = rest.split_once('+').map_or(rest, |(numbers, _)| numbers);
         (!is_plain.is_empty() && is_plain.chars().all(|c| c.is_ascii_digit() || "-.".contains(c)))
             .then_some(release)
@@ -159,12 +160,13 @@ impl FromStr for KernelId {
     }
 }
 
-/// The numbers in a release or package version, for ordering: `6.12.107+deb13` is after `6.12.94+deb13`.
+/// The numbers in a release or package version, for comparisons: `6.12.107+deb13` is after `6.12.94+deb13`.
 fn numbers_of(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// What to download for the newest complete release among these package names, else for the newest without modules: the release, and its packages.
+/// Selects the newest complete release among these package names, else the newest without modules. Returns the release and its
+/// packages.
 fn choose(id: KernelId, names: &[String]) -> Option<(String, Vec<String>)> {
     let mut releases: Vec<&str> = names.iter().filter_map(|n| id.release_of(n)).collect();
     releases.sort_by_key(|release| numbers_of(release));
@@ -177,7 +179,7 @@ fn choose(id: KernelId, names: &[String]) -> Option<(String, Vec<String>)> {
         if !packages.iter().all(has) {
             return None;
         }
-        // It lists what is built in; the first split kernels had no such package.
+        // This package lists built-in modules. The first split kernels had no such package.
         packages.extend(Some(part("base")).filter(has));
         Some(((*release).to_owned(), packages))
     };
@@ -188,18 +190,18 @@ fn choose(id: KernelId, names: &[String]) -> Option<(String, Vec<String>)> {
     releases.iter().rev().find_map(whole).or_else(|| releases.iter().rev().find_map(bare))
 }
 
-/// Gets a kernel: from the cache (then no network is used), else from `debs/` in the cache, else from Debian's archive.
-/// `MILLPOND_VM_REFRESH=1` looks for a newer one even if the cache has it. `note` hears about long work.
+/// Gets a kernel: from the cache (without network access), else from `debs/` in the cache, else from Debian's archive.
+/// `MILLPOND_VM_REFRESH=1` looks for a newer one even if the cache has one. `note` receives progress messages.
 ///
 /// # Errors
-/// Why it cannot be had and what would help.
+/// Why it cannot be obtained, with a remedy.
 pub fn obtain(id: KernelId, cache: &Cache, note: &dyn Fn(&str)) -> Result<Kernel, Unavailable> {
     let wants_newest = std::env::var_os("MILLPOND_VM_REFRESH").is_some_and(|v| v != "0");
     if !wants_newest && let Some(kernel) = newest_cached(id, cache) {
         return Ok(kernel);
     }
     let lock = cache.lock(&format!("kernel-{id}"))?;
-    // Another process may have fetched it while we waited.
+    // Another process may have fetched it meanwhile.
     if !wants_newest && let Some(kernel) = newest_cached(id, cache) {
         return Ok(kernel);
     }
@@ -263,7 +265,7 @@ fn unpack(
                 return Err(broken(format!("cannot unpack {}", deb.display())));
             }
         }
-        // Documentation and symbol maps are of no use to a guest.
+        // A guest does not need documentation and symbol maps.
         for dead in ["usr/share", "boot/System.map"] {
             let _ = fs::remove_dir_all(dir.join(dead));
         }
@@ -272,7 +274,7 @@ fn unpack(
     kernel_at(id, &place, &key).ok_or_else(|| broken(format!("{} is damaged", place.display())))
 }
 
-/// The newest kernel of this name that the cache has whole.
+/// The newest complete kernel of this id in the cache.
 fn newest_cached(id: KernelId, cache: &Cache) -> Option<Kernel> {
     let mut keys: Vec<String> = fs::read_dir(cache.path(format!("kernels/{id}")))
         .ok()?
@@ -283,7 +285,7 @@ fn newest_cached(id: KernelId, cache: &Cache) -> Option<Kernel> {
     keys.iter().rev().find_map(|key| kernel_at(id, &cache.path(format!("kernels/{id}/{key}")), key))
 }
 
-/// Finds image and modules in an unpacked tree, in the old places (`boot`, `lib/modules`) and in the new ones.
+/// Finds image and modules in an unpacked tree, at their old paths (`boot`, `lib/modules`) and the new ones.
 fn kernel_at(id: KernelId, root: &Path, key: &str) -> Option<Kernel> {
     let release = key.split_once('_').map_or(key, |(release, _)| release);
     let places = ["usr/lib/modules", "lib/modules"].map(|dir| root.join(dir).join(release));
@@ -294,7 +296,7 @@ fn kernel_at(id: KernelId, root: &Path, key: &str) -> Option<Kernel> {
     Some(Kernel { id, release: release.to_owned(), vmlinuz, modules, key: key.to_owned() })
 }
 
-/// Package name of a file `name_version_arch.deb`.
+/// The package name in a file name `name_version_arch.deb`.
 fn package_of(deb: &Path) -> Option<String> {
     deb.file_name()?.to_str()?.split_once('_').map(|(name, _)| name.to_owned())
 }
@@ -374,7 +376,7 @@ mod tests {
             fs::create_dir_all(root.join("boot")).unwrap();
             fs::write(root.join(format!("boot/vmlinuz-{release}")), "").unwrap();
         }
-        // Half a kernel does not count, however new.
+        // An incomplete kernel is ignored, even if it is newer.
         fs::create_dir_all(cache.path("kernels/6.17/6.17.99+deb13-cloud-amd64_1/boot")).unwrap();
         let kernel = newest_cached("6.17".parse().unwrap(), &cache).unwrap();
         assert_eq!(kernel.release, "6.17.13+deb13-cloud-amd64");

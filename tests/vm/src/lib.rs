@@ -1,20 +1,18 @@
-//! Real kernels for tests: Debian's, booted under QEMU, with our own programs inside.
+//! Real kernels for tests: Debian's kernels, booted under QEMU, with our programs in the guest.
 //!
 //! # Why
 //!
-//! What Millpond promises is kept or broken by a kernel: a partition that reads `root invalid`, an interrupt that
-//! refuses to move, a CPU that comes back into two sets at once. These differ from one kernel to the next, and none
-//! of them may be tried on the machine that runs the tests. So a test boots the kernel it is about, does there what
-//! it likes, and throws the machine away.
-//!
+//! Whether Millpond keeps its promises depends on the kernel: a partition that reads `root invalid`, an interrupt that refuses to
+//! move, a CPU that comes back into two sets at once. Such behaviour differs between kernels, and must not be tried on the
+//! machine that runs the tests. So a test boots the kernel in question in a guest, and discards the guest afterwards.
 //! # Nouns
 //!
 //! * A **kernel** ([`Kernel`]) is a Debian package, unpacked in the cache: an image and its modules.
-//! * An **image** ([`Image`]) is the file tree that the guest sees, sent to it as an initramfs: busybox, the programs
-//!   under test with their shared libraries, and whatever a test adds.
-//! * A **guest** ([`Guest`]) is a machine to be: CPUs and how they are grouped, memory nodes, network cards, cgroup layout.
-//! * A **case** ([`Case`]) is a shell script with a name. One boot runs many.
-//! * A **report** ([`Report`]) is what came back.
+//! * An **image** ([`Image`]) is the file tree of the guest, loaded as an initramfs: busybox, the programs under test with their
+//!   shared libraries, and the files that a test adds.
+//! * A **guest** ([`Guest`]) is a virtual machine: CPUs and their topology, memory nodes, network cards, cgroup layout.
+//! * A **case** ([`Case`]) is a named shell script. One boot runs many.
+//! * A **report** ([`Report`]) has the results.
 //!
 //! # How it works
 //!
@@ -27,38 +25,37 @@
 //!                                                              +--Report--+
 //! ```
 //!
-//! The guest's first process (`guest/init.sh`) mounts the file systems, loads the modules, then runs the cases in order,
-//! each in a shell of its own. After each it kills what is left running and puts the machine back: CPUs on-line, cgroups
-//! gone, interrupt masks as at boot. What it had to put back is told in [`CaseResult::left`], so that a test can demand
-//! that a program left nothing behind.
+//! The guest's process 1 (`guest/init.sh`) mounts the file systems, loads the modules, then runs the cases in order, each in a
+//! separate shell. After each case it kills remaining processes and restores the machine: CPUs on-line, cgroups removed,
+//! interrupt masks as at boot. [`CaseResult::left`] lists the restored settings, so that a test can require that a program left
+//! nothing behind.
 //!
-//! Results come over a virtio port of their own, as frames (a header line, then so many bytes), so the kernel may say
-//! on its console whatever it likes. A frame is sent as soon as there is something to tell: when the guest dies half-way,
-//! the cases before keep their results.
+//! Results are sent as frames (a header line and a body) over a separate virtio port, so kernel messages on the console cannot
+//! disturb them. A frame is sent as soon as it is complete: if the guest dies, the results of earlier cases are kept.
 //!
 //! # What a caller must do
 //!
-//! Ask [`available`] first, and treat [`Unavailable`] as [`decide`] says: a skip that is told, or a failure when
-//! `MILLPOND_REQUIRE` names `vm`. A missing kernel must never look like a passed test.
+//! Call [`available`] first, and treat [`Unavailable`] as [`decide`] returns: skip with a message, or fail if `MILLPOND_REQUIRE`
+//! names `vm`. A missing kernel must never look like a passed test.
 //!
 //! # Order and failure
 //!
-//! A guest has a deadline for each stage (booting, each case), multiplied by `MILLPOND_VM_TIMEOUT_SCALE` (3 if it is not set). Each way to
-//! die has its name in [`VmError`]: it never booted, it panicked, it ran out of time, it refused the set-up asked for.
-//! The cache is filled in a directory aside and renamed into place under a lock, so two users may share it and any of
+//! A guest has a deadline for each stage (booting, each case), multiplied by `MILLPOND_VM_TIMEOUT_SCALE` (default 3). [`VmError`]
+//! has a variant for each kind of failure: the guest did not boot, panicked, timed out, or refused the requested set-up. The
+//! cache is filled in a temporary directory, which is renamed under a lock. So several processes can share the cache, and any of
 //! them can be killed.
 //!
-//! # What the environment may say
+//! # Environment variables
 //!
-//! `MILLPOND_CACHE` where kernels are kept · `MILLPOND_VM_REFRESH=1` look for newer ones · `MILLPOND_REQUIRE=vm` no skips ·
-//! `MILLPOND_VM_TIMEOUT_SCALE=10` longer deadlines · `MILLPOND_VM_ACCEL=single|counted|multi|kvm` how to emulate · `MILLPOND_QEMU` another emulator ·
-//! `MILLPOND_BIN_NAME` a program to take instead of building NAME.
+//! `MILLPOND_CACHE` directory of the cache · `MILLPOND_VM_REFRESH=1` look for newer kernels · `MILLPOND_REQUIRE=vm` no skips ·
+//! `MILLPOND_VM_TIMEOUT_SCALE=10` longer deadlines · `MILLPOND_VM_ACCEL=single|counted|multi|kvm` emulation · `MILLPOND_QEMU`
+//! another emulator · `MILLPOND_BIN_NAME` a program to use instead of building NAME.
 //!
 //! # What it does not do
 //!
-//! No KVM unless asked for (`MILLPOND_VM_ACCEL=kvm`): a `/dev/kvm` that opens is no proof of one that works. No distribution in
-//! the guest (systemd alone can be had, [`obtain_systemd`]), no network to the host, no disk but an empty one, no second try of a boot that failed: a flaky boot is a bug to look at.
-//! Time in a guest is not time: compare counts and ratios, never seconds.
+//! No KVM unless requested (`MILLPOND_VM_ACCEL=kvm`), because a `/dev/kvm` that can be opened does not always work. No
+//! distribution in the guest (only systemd, by [`obtain_systemd`]), no network to the host, no disk but an empty one, no second
+//! attempt of a failed boot: a flaky boot is a bug. Guest time is not real time: compare counts and ratios, never seconds.
 
 mod apt;
 mod arm;

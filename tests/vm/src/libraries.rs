@@ -1,13 +1,13 @@
-//! The shared libraries that a host-built program needs, as the host's own loader resolves them.
+//! The shared libraries of a host program, as resolved by the host's loader.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::image::ImageError;
 
-/// Paths of every library of `program` and of its loader; empty for a static program.
+/// Paths of all libraries of `program` and of its loader; empty for a static program.
 ///
-/// Only what is linked is found: what a program opens by name at run time must be added by hand.
+/// Only linked libraries are found. Libraries that a program opens at run time must be added separately.
 pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, ImageError> {
     let failed = |why: String| ImageError::Libraries { program: program.to_owned(), why };
     if !program.is_file() {
@@ -30,7 +30,7 @@ pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, ImageError> {
     parse(&out).map_err(|name| failed(format!("library {name} is not found")))
 }
 
-/// Reads what ldd prints. The error is the name of a library that was not found.
+/// Parses the output of ldd. The error is the name of a library that was not found.
 fn parse(text: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -41,7 +41,7 @@ fn parse(text: &str) -> Result<Vec<PathBuf>, String> {
         if target.starts_with("not found") {
             return Err(name.to_owned());
         }
-        // What has no path is the kernel's own (linux-vdso), or says that there is nothing to say.
+        // An entry without a path is the kernel's own (linux-vdso), or a message of ldd.
         if let Some(path) = target.split_whitespace().next().filter(|p| p.starts_with('/')) {
             found.push(PathBuf::from(path));
         }

@@ -1,7 +1,7 @@
-//! Kernel modules for the guest: by name, with what they depend on, decompressed, in loading order.
+//! Kernel modules of the guest: by name, with their dependencies, decompressed, in loading order.
 //!
-//! The packages hold no `modules.dep` (it is made at installation), so the dependencies are read from the modules themselves: a
-//! module names them in its `depends=` string.
+//! The packages have no `modules.dep` (it is generated at installation), so the dependencies are read from the `depends=` strings
+//! of the modules.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,8 +19,8 @@ pub(crate) struct Module {
     pub file: PathBuf,
 }
 
-/// The modules wanted and all that they need, each after what it depends on. What the kernel does not have as a module
-/// is taken to be built in: a guest that lacks something essential says so when it boots.
+/// The requested modules and their dependencies, each after those it depends on. A name without a module file is assumed to be
+/// built into the kernel. If it is missing, the guest reports the failure at boot.
 pub(crate) fn resolve(kernel: &Kernel, wanted: &[String], cache: &Cache) -> Result<Vec<Module>, Unavailable> {
     let files = index(&kernel.modules.join("kernel"));
     let dir = cache.path("modules").join(&kernel.key);
@@ -34,7 +34,7 @@ pub(crate) fn resolve(kernel: &Kernel, wanted: &[String], cache: &Cache) -> Resu
     Ok(ordered)
 }
 
-/// Adds a module after its dependencies, once. Depth is bounded by the kernel's own rule: no cycles.
+/// Adds a module after its dependencies, once. The kernel allows no cycles, which bounds the recursion.
 fn visit(
     name: &str,
     plain: &dyn Fn(&str) -> Result<Option<PathBuf>, Unavailable>,
@@ -52,7 +52,7 @@ fn visit(
     Ok(())
 }
 
-/// Names in the `depends=` string of a module file.
+/// The names in the `depends=` string of a module file.
 fn dependencies(module: &[u8]) -> Vec<String> {
     module
         .split(|byte| *byte == 0)
@@ -62,12 +62,12 @@ fn dependencies(module: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// The kernel's spelling: `virtio-rng.ko` is module `virtio_rng`.
+/// The kernel's form of a module name: `virtio-rng.ko` is module `virtio_rng`.
 fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// Every module file below a directory, by name.
+/// All module files below a directory, by name.
 fn index(dir: &Path) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     let mut todo = vec![dir.to_owned()];
@@ -84,8 +84,8 @@ fn index(dir: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// The module as the kernel takes it; decompressed once into the cache. Two processes that do it at once write the same, each aside and then
-/// renamed; one that may only read the cache finds it done.
+/// The decompressed module, cached. Two concurrent processes write the same contents, each to a temporary file that is renamed. A
+/// process with read-only access to the cache needs an existing file.
 fn decompressed(packed: &Path, name: &str, dir: &Path, cache: &Cache) -> Result<PathBuf, Unavailable> {
     let (program, args): (PathBuf, &[&str]) = match packed.extension().and_then(|e| e.to_str()) {
         Some("xz") => (capability::busybox()?, &["xz", "-dc"]),

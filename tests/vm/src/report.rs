@@ -1,66 +1,66 @@
-//! What came back from a guest.
+//! The results of a guest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::run::VmError;
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ran to its end and nothing was amiss.
+    /// It ran to its end without a failure.
     Passed,
-    /// It said why, or its shell stopped at a command that failed.
+    /// It reported a failure, or its shell stopped at a failed command.
     Failed(String),
-    /// It found that it cannot be run here, and said why.
+    /// It cannot run here, with the reason.
     Skipped(String),
-    /// It was killed at its limit.
+    /// It was killed at its time limit.
     TimedOut,
-    /// The guest died in it, or before it: the reason is [`Report::trouble`].
+    /// The guest died during or before it. [`Report::trouble`] has the reason.
     Lost,
 }
 
-/// One case, as it went.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseResult {
     /// Its name.
     pub name: String,
     /// How it ended.
     pub verdict: Verdict,
-    /// Exit status of its shell; none when lost.
+    /// Exit status of its shell; `None` when lost.
     pub status: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
-    /// Files that it put into `$OUT`, by path.
+    /// The files that it wrote to `$OUT`, by path.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What it left behind and the guest had to put back: `cpu 3 off-line`, `cgroup /sys/fs/cgroup/x`, `irq 24 …`.
+    /// Settings that it left changed and the guest restored: `cpu 3 off-line`, `cgroup /sys/fs/cgroup/x`, `irq 24 …`.
     pub left: Vec<String>,
-    /// What the kernel said meanwhile.
+    /// Kernel messages during the case.
     pub kernel_log: String,
-    /// Guest time that it took, in milliseconds.
+    /// Its duration in guest time, in milliseconds.
     pub guest_ms: u64,
 }
 
-/// One boot, as it went.
+/// The result of a boot.
 #[derive(Debug)]
 pub struct Report {
-    /// One result for each case asked for, in order.
+    /// One result per requested case, in order.
     pub cases: Vec<CaseResult>,
-    /// How the guest died, if it did not power off by itself.
+    /// How the guest died, if it did not power off itself.
     pub trouble: Option<VmError>,
-    /// The kernel's log: whole after a good end, else what its console showed.
+    /// The kernel's log: complete after a regular end, else the console output.
     pub kernel_log: String,
-    /// Host time for writing the image.
+    /// Host time to write the image.
     pub image_time: Duration,
-    /// Host time from starting the emulator to the first case.
+    /// Host time from the emulator's start to the first case.
     pub boot_time: Duration,
-    /// Host time in all.
+    /// Total host time.
     pub total_time: Duration,
 }
 
-/// What a kernel says when it found itself in the wrong.
+/// The starts of kernel messages about kernel bugs.
 const COMPLAINTS: [&str; 8] = [
     "WARNING: ",
     "BUG: ",
@@ -73,7 +73,7 @@ const COMPLAINTS: [&str; 8] = [
 ];
 
 impl CaseResult {
-    /// A case that never ended.
+    /// The result of a case that did not end.
     pub(crate) fn lost(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -88,13 +88,13 @@ impl CaseResult {
         }
     }
 
-    /// A text file that the case put into `$OUT`.
+    /// A text file that the case wrote to `$OUT`.
     #[must_use]
     pub fn text(&self, file: &str) -> Option<String> {
         self.files.get(file).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// Lines in which the kernel complained about itself while the case ran.
+    /// Kernel messages about kernel bugs during the case.
     #[must_use]
     pub fn kernel_complaints(&self) -> Vec<String> {
         complaints(&self.kernel_log)
@@ -102,7 +102,7 @@ impl CaseResult {
 }
 
 impl Report {
-    /// Lines in which the kernel complained about itself.
+    /// Kernel messages about kernel bugs.
     #[must_use]
     pub fn kernel_complaints(&self) -> Vec<String> {
         complaints(&self.kernel_log)
@@ -113,10 +113,10 @@ fn complaints(log: &str) -> Vec<String> {
     log.lines().filter(|l| COMPLAINTS.iter().any(|c| l.contains(c))).map(str::to_owned).collect()
 }
 
-/// The mark that the guest puts into the kernel's log where a case begins.
+/// The line that the guest writes to the kernel's log at the start of a case.
 const MARK: &str = "millpond-vm: begin ";
 
-/// The part of a kernel log between a case's mark and the next one.
+/// The part of a kernel log from the start of a case to that of the next one.
 pub(crate) fn log_of(log: &str, case: &str) -> String {
     let is_mark = |line: &str| line.contains(MARK);
     let is_mine = |line: &str| line.split_once(MARK).is_some_and(|(_, name)| name.trim_end() == case);

@@ -1,4 +1,4 @@
-//! One boot: writes the image, starts the emulator, listens to the guest, and ends it when its time is up.
+//! One boot: writes the image, starts the emulator, receives the results, and enforces the deadlines.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
@@ -16,76 +16,76 @@ use crate::guest::{BOOT_LIMIT, Guest};
 use crate::image::{ImageError, unpack_files};
 use crate::report::{CaseResult, Report, Verdict, log_of};
 
-/// Multiplies every deadline: `MILLPOND_VM_TIMEOUT_SCALE=10` for slower hosts than the usual scale allows for.
+/// Multiplier of all deadlines: `MILLPOND_VM_TIMEOUT_SCALE=10` for very slow hosts.
 const SCALE: &str = "MILLPOND_VM_TIMEOUT_SCALE";
 
-/// The usual scale. Limits of cases are written for two CPUs that have nothing else to do. Beside four busy loops an emulator has a third of its time
-/// there. A deadline ends what hangs; it does not judge how fast a case is.
+/// The default multiplier. Limits of cases are set for two otherwise idle CPUs. Together with four busy loops, an emulator gets a
+/// third of their time. Deadlines only end guests that hang; they do not limit the speed of a case.
 const USUAL_SCALE: f64 = 3.0;
 
-/// Beyond a case's own limit: what the guest needs to end it, put itself back and tell.
+/// Additional time after a case's limit, for the guest to kill it, restore the machine and send the results.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// How a boot can fail. `log` is what the console showed.
+/// How a boot can fail. `log` is the console output.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
-    /// Something that this machine lacks.
+    /// This machine lacks a prerequisite.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The guest's files cannot be put together.
+    /// The guest's image cannot be created.
     #[error(transparent)]
     Image(ImageError),
-    /// There is no such case.
+    /// The case is invalid.
     #[error(transparent)]
     Case(CaseError),
-    /// The emulator cannot be started or listened to.
+    /// The emulator cannot be started, or its output cannot be read.
     #[error("cannot run the emulator")]
     Emulator(#[source] io::Error),
-    /// The emulator or the kernel ended before the first process could speak.
+    /// The emulator or the kernel ended before process 1 sent a frame.
     #[error("cannot boot the guest: {emulator}\n{log}")]
     NoBoot {
-        /// What the emulator said.
+        /// The emulator's messages.
         emulator: String,
-        /// The console.
+        /// The console output.
         log: String,
     },
-    /// The guest cannot be set up as asked.
+    /// The guest cannot be set up as requested.
     #[error("cannot set up the guest: {why}")]
     Refused {
-        /// Its own words.
+        /// The reason, from the guest.
         why: String,
     },
     /// The kernel panicked.
     #[error("cannot go on {stage}: the kernel panicked\n{log}")]
     Panic {
-        /// What the guest was at.
+        /// The stage of the guest.
         stage: String,
-        /// The console.
+        /// The console output.
         log: String,
     },
-    /// The guest did not come to the end of a stage in time.
+    /// The guest did not complete a stage in time.
     #[error("cannot go on {stage}: no news for {limit_s} s\n{log}")]
     Timeout {
-        /// What the guest was at.
+        /// The stage of the guest.
         stage: String,
-        /// The deadline, as scaled.
+        /// The scaled deadline.
         limit_s: u64,
-        /// The console.
+        /// The console output.
         log: String,
     },
-    /// The emulator ended half-way, and the kernel did not panic.
+    /// The emulator ended early without a kernel panic.
     #[error("cannot go on {stage}: the emulator ended: {emulator}\n{log}")]
     Died {
-        /// What the guest was at.
+        /// The stage of the guest.
         stage: String,
-        /// What the emulator said.
+        /// The emulator's messages.
         emulator: String,
-        /// The console.
+        /// The console output.
         log: String,
     },
 }
 
-/// Why listening ended.
+/// Why receiving ended.
 enum End {
     Done,
     Refused(String),
@@ -93,12 +93,12 @@ enum End {
     Timeout { limit: Duration },
 }
 
-/// What was heard so far.
+/// The results received so far.
 struct Heard {
     cases: Vec<CaseResult>,
     dmesg: Option<String>,
     boot_time: Option<Duration>,
-    /// The case that runs now.
+    /// The running case.
     current: Option<CaseResult>,
 }
 
@@ -168,22 +168,23 @@ fn write_image(
     out.flush().map_err(|e| VmError::Image(ImageError::Write(e)))
 }
 
-/// The emulator's process, killed when forgotten.
+/// The emulator's process. Dropping it kills the process.
 struct Emulator(Child);
 
 impl Emulator {
-    /// Starts it such that it dies with the calling thread, even when that is killed: a guest that hangs would else run for ever.
+    /// Starts the emulator so that it ends with the calling thread, even if that is killed. Otherwise a guest that hangs would
+    /// run forever.
     fn start(command: &mut Command) -> io::Result<Self> {
         use std::os::unix::process::CommandExt as _;
         let die_with_us =
             || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?);
-        // SAFETY: the closure runs in the child between fork and exec, where only what is safe in a signal handler may be called:
-        // it makes one system call (prctl), takes no lock and allocates nothing.
+        // SAFETY: the closure runs in the child between fork and exec, where only async-signal-safe functions may be called. It
+        // makes one system call (prctl), takes no lock and allocates nothing.
         unsafe { command.pre_exec(die_with_us) };
         command.spawn().map(Self)
     }
 
-    /// Ends it now. After a guest's last word nothing is of interest that it still does, and waiting for its power-off costs a second.
+    /// Kills the emulator. After the guest's last frame nothing else is needed, and waiting for its power-off costs a second.
     fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -196,19 +197,19 @@ impl Drop for Emulator {
     }
 }
 
-/// Reads frames on a thread of its own, so that the listener can have deadlines. Ends with the emulator.
+/// Reads frames in a separate thread, so that the receiver can use deadlines. The thread ends with the emulator.
 fn listen(stdout: Option<ChildStdout>) -> Receiver<Frame> {
     let (send, receive) = channel();
     thread::spawn(move || {
         let Some(stdout) = stdout else { return };
         let mut from = BufReader::new(stdout);
-        // A frame cut short is the emulator's end: the console tells why.
+        // An incomplete frame means that the emulator ended. The console has the reason.
         while let Ok(Some(frame)) = read_frame(&mut from) {
             if send.send(frame).is_err() {
                 break;
             }
         }
-        // Drain what is left, lest the emulator block.
+        // Read the rest, so that the emulator does not block.
         let _ = io::copy(&mut from.by_ref(), &mut io::sink());
     });
     receive
@@ -222,7 +223,7 @@ struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    /// Time until the end of the stage that began with the last news.
+    /// The deadline of the stage that began with the last frame.
     fn now(&self, heard: &Heard) -> Duration {
         if heard.boot_time.is_none() {
             return self.boot;
@@ -262,7 +263,7 @@ fn follow(frames: &Receiver<Frame>, limits: &Limits<'_>, heard: &mut Heard) -> E
     }
 }
 
-/// Puts one of a case's frames where it belongs.
+/// Stores a frame of a case in its result.
 fn add(case: &mut CaseResult, frame: &Frame) {
     match frame.kind.as_str() {
         "stdout" => case.stdout = frame.text(),
@@ -270,14 +271,14 @@ fn add(case: &mut CaseResult, frame: &Frame) {
         "left" => case.left = frame.text().lines().map(str::to_owned).collect(),
         "verdict" => case.verdict = verdict_of(&frame.text()),
         "files" => {
-            // What cannot be read back is reported as a failure when the case ends, by its absence.
+            // An invalid archive leads to missing files, which the case's check reports.
             case.files = unpack_files(&frame.body).unwrap_or_default();
         }
         _ => {}
     }
 }
 
-/// What a case said of itself; the first word counts. Saying nothing is passing, unless its shell's status says otherwise.
+/// The verdict of a case from its own text, by the first word. An empty text means passed, unless the shell's status differs.
 fn verdict_of(said: &str) -> Verdict {
     let said = said.trim_end();
     if said.starts_with("timed-out") {
@@ -303,7 +304,7 @@ fn finish(case: &mut CaseResult, end: &Frame) {
     }
 }
 
-/// A result for each case asked for: heard, half heard, or never begun.
+/// One result per requested case: received, partly received, or lost.
 fn in_order(asked: &[Case], heard: Heard, kernel_log: &str) -> Vec<CaseResult> {
     let mut known: Vec<CaseResult> = heard.cases;
     known.extend(heard.current.map(|half| CaseResult { verdict: Verdict::Lost, ..half }));
@@ -343,7 +344,7 @@ mod tests {
         Frame { kind: kind.into(), name: name.into(), body: body.into() }
     }
 
-    /// Follows frames that are all there, for cases a and b.
+    /// Processes a complete list of frames for cases a and b.
     fn replay(frames: &[Frame]) -> (End, Heard) {
         let (send, receive) = channel();
         for frame in frames {

@@ -1,59 +1,59 @@
-//! How a guest's CPUs are grouped: sockets, cores, threads, and memory nodes.
+//! The CPU topology of a guest: sockets, cores, threads, and memory nodes.
 
-/// Emulated machines take no more CPUs than this without an interrupt remapper.
+/// Without an interrupt remapper, emulated machines support at most this number of CPUs.
 const CPUS_MAX: u32 = 255;
 
-/// CPUs of a guest. Every node has the same number of CPUs, in order: with 8 CPUs and 2 nodes, 0-3 and 4-7.
+/// The CPUs of a guest. Every node has the same number of CPUs, in order: with 8 CPUs and 2 nodes, 0-3 and 4-7.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     sockets: u32,
     cores: u32,
     threads: u32,
     nodes: u32,
-    /// Distances that differ from the default, as (from, to, distance).
+    /// Non-default distances, as (from, to, distance).
     distances: Vec<(u32, u32, u8)>,
 }
 
-/// A grouping that no machine has.
+/// An invalid topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    /// Zero of something, or too many CPUs.
+    /// A number is zero, or there are too many CPUs.
     #[error(
         "cannot shape {sockets} sockets of {cores} cores of {threads} threads: from 1 to {CPUS_MAX} cpus"
     )]
     Count {
-        /// Sockets asked for.
+        /// Number of sockets.
         sockets: u32,
-        /// Cores in each socket.
+        /// Cores per socket.
         cores: u32,
-        /// Threads in each core.
+        /// Threads per core.
         threads: u32,
     },
-    /// The CPUs cannot be dealt out evenly.
+    /// The CPUs cannot be divided evenly.
     #[error("cannot deal {cpus} cpus out to {nodes} nodes")]
     Nodes {
-        /// CPUs in all.
+        /// Number of CPUs.
         cpus: u32,
-        /// Nodes asked for.
+        /// Number of nodes.
         nodes: u32,
     },
-    /// A distance between nodes that are not there, or below 10.
+    /// A distance between missing nodes, or one below 10.
     #[error("cannot put node {from} at distance {distance} from node {to}")]
     Distance {
-        /// Seen from this node.
+        /// From this node.
         from: u32,
-        /// To this one.
+        /// To this node.
         to: u32,
-        /// The distance, 10 being a node's own.
+        /// The distance. A node's distance to itself is 10.
         distance: u8,
     },
 }
 
 impl Shape {
-    /// `cpus` cores of one thread, one socket for each node.
+    /// `cpus` cores with one thread each, one socket per node.
     ///
     /// # Errors
-    /// The CPUs cannot be dealt out evenly.
+    /// The CPUs cannot be divided evenly.
     pub fn flat(cpus: u32, nodes: u32) -> Result<Self, ShapeError> {
         if nodes == 0 || cpus == 0 || !cpus.is_multiple_of(nodes) {
             return Err(ShapeError::Nodes { cpus, nodes });
@@ -61,10 +61,10 @@ impl Shape {
         Self::new(nodes, cpus / nodes, 1, nodes)
     }
 
-    /// Sockets of cores of threads, dealt out to nodes in order.
+    /// Sockets of cores of threads, divided among nodes in order.
     ///
     /// # Errors
-    /// Too few, too many, or not evenly dealt.
+    /// Too few or too many CPUs, or not evenly divisible.
     pub fn new(sockets: u32, cores: u32, threads: u32, nodes: u32) -> Result<Self, ShapeError> {
         let cpus = sockets.checked_mul(cores).and_then(|n| n.checked_mul(threads));
         match cpus {
@@ -78,10 +78,10 @@ impl Shape {
         }
     }
 
-    /// The same machine with this distance from one node to another (default 10 to itself, 20 to others).
+    /// The same machine with this distance between two nodes (default: 10 to itself, 20 to others).
     ///
     /// # Errors
-    /// No such node, or a distance that the firmware's table cannot hold (below 10).
+    /// A missing node, or a distance that the firmware's table cannot represent (below 10).
     pub fn with_distance(mut self, from: u32, to: u32, distance: u8) -> Result<Self, ShapeError> {
         if from >= self.nodes || to >= self.nodes || distance < 10 {
             return Err(ShapeError::Distance { from, to, distance });
@@ -90,13 +90,13 @@ impl Shape {
         Ok(self)
     }
 
-    /// CPUs in all.
+    /// Number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         self.sockets * self.cores * self.threads
     }
 
-    /// Memory nodes.
+    /// Number of memory nodes.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         self.nodes
@@ -109,14 +109,14 @@ impl Shape {
         (node * each, node * each + each - 1)
     }
 
-    /// Distance between two nodes: the last one told, else 10 or 20.
+    /// Distance between two nodes: the one set last, else 10 or 20.
     #[must_use]
     pub fn distance(&self, from: u32, to: u32) -> u8 {
         let told = self.distances.iter().rev().find(|(a, b, _)| (*a, *b) == (from, to));
         told.map_or(if from == to { 10 } else { 20 }, |(_, _, distance)| *distance)
     }
 
-    /// All counts by name, for the guest's own checks.
+    /// All numbers by name, for checks in the guest.
     pub(crate) fn counts(&self) -> [(&'static str, u32); 5] {
         [
             ("cpus", self.cpus()),

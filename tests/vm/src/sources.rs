@@ -1,4 +1,4 @@
-//! The machine's own package sources, read to learn where its Debian archive is. Pure: text in, values out.
+//! Parser of the machine's package sources, used to find its Debian archive. Pure functions.
 
 /// One line of `sources.list`, or one stanza of a `.sources` file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -6,12 +6,12 @@ pub(crate) struct Source {
     pub uris: Vec<String>,
     pub suites: Vec<String>,
     pub components: Vec<String>,
-    /// As written: a key file, several, or a whole key block.
+    /// As written: one key file, several, or a complete key block.
     pub signed_by: Option<String>,
     pub is_trusted: bool,
 }
 
-/// A Debian archive: where it is, and the key that signs it.
+/// A Debian archive: its address and its signing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Archive {
     pub uri: String,
@@ -19,7 +19,7 @@ pub(crate) struct Archive {
     pub is_trusted: bool,
 }
 
-/// Suites of the Debian archive by code name and by role. A mirror that serves one serves all.
+/// Suites of the Debian archive by code name and by role. A mirror that has one has all.
 const SUITES: [&str; 12] = [
     "bullseye",
     "bookworm",
@@ -35,7 +35,7 @@ const SUITES: [&str; 12] = [
     "experimental",
 ];
 
-/// Reads the one-line form: `deb [signed-by=KEY] URI SUITE COMPONENT…`. Lines that say something else are passed over.
+/// Parses the one-line format: `deb [signed-by=KEY] URI SUITE COMPONENT…`. Other lines are ignored.
 pub(crate) fn parse_list(text: &str) -> Vec<Source> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -68,11 +68,11 @@ fn parse_line(line: &str) -> Option<Source> {
     Some(source)
 }
 
-/// Reads the stanza form (`Types:`, `URIs:`, `Suites:` …). Disabled stanzas are left out.
+/// Parses the stanza format (`Types:`, `URIs:`, `Suites:` …). Disabled stanzas are left out.
 pub(crate) fn parse_stanzas(text: &str) -> Vec<Source> {
     let mut found = Vec::new();
     let mut fields: Vec<(String, String)> = Vec::new();
-    // A comment line ends neither a field nor a stanza.
+    // A comment line does not end a field or a stanza.
     for line in text.lines().filter(|l| !l.starts_with('#')).chain([""]) {
         if line.trim().is_empty() {
             found.extend(source_from(&fields));
@@ -107,7 +107,7 @@ fn source_from(fields: &[(String, String)]) -> Option<Source> {
     })
 }
 
-/// The first source that is Debian's main archive. Its security archive and other vendors' do not hold all suites.
+/// The first source that is Debian's main archive. The security archive and those of other vendors do not have all suites.
 pub(crate) fn debian_archive(sources: &[Source]) -> Option<Archive> {
     let is_debian = |suite: &String| {
         let base = suite.split(['-', '/']).next().unwrap_or(suite);
@@ -126,7 +126,7 @@ pub(crate) fn debian_archive(sources: &[Source]) -> Option<Archive> {
 }
 
 impl Archive {
-    /// The same archive with this suite instead, as a stanza.
+    /// A stanza for the same archive with this suite.
     pub fn stanza(&self, suite: &str) -> String {
         let mut text = format!("Types: deb\nURIs: {}\nSuites: {suite}\nComponents: main\n", self.uri);
         if let Some(keys) = &self.signed_by {

@@ -1,6 +1,6 @@
-//! systemd for a guest: Debian's package with its message bus, unpacked in the cache, and the few files that make it the first process
-//! of a guest which runs cases as one of its services. And irqbalance, a daemon that other cases need, rtla, with which
-//! latstat is compared, nginx, which diagnose is tried on, and the programs that a fence is compared with.
+//! Debian packages for guests, unpacked in the cache: systemd with its message bus, with the few files that make it process 1 of
+//! a guest that runs cases in a service; irqbalance, for cases; rtla, which is compared with latstat; nginx, for tests of
+//! diagnose; and the programs that are compared with a fence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::capability::{Unavailable, busybox};
 use crate::guest::Guest;
 use crate::image::{Image, ImageError};
 
-/// The suite whose systemd is used: version 252, without `CPUSetPartition=`, as most hosts have.
+/// The suite of systemd: version 252, without `CPUSetPartition=`, as on most hosts.
 const SUITE: &str = "bookworm";
 
-/// What no guest looks at.
+/// Directories that guests do not need.
 const DEAD: [&str; 16] = [
     "usr/share/doc",
     "usr/share/man",
@@ -35,33 +35,34 @@ const DEAD: [&str; 16] = [
     "lib/udev/hwdb.d",
 ];
 
-/// Units of our own. Without default dependencies nothing but what a case starts is started.
+/// Our units. Without default dependencies, only the units that a case needs are started.
 const TARGET: &str =
     "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=dbus.service millpond-vm.service\n";
 const SERVICE: &str = "[Unit]\nDescription=Run the cases\nDefaultDependencies=no\nAfter=dbus.service\n[Service]\nType=exec\n\
                        ExecStart=/vm/systemd\nStandardOutput=null\nStandardError=null\nKillMode=process\n";
 
-/// The message bus, too, needs nothing of the basic system.
+/// The message bus has no dependency on the basic system, either.
 const EARLY: &str = "[Unit]\nDefaultDependencies=no\n";
-/// The users that the bus knows: what the scripts of its package would have made.
+/// The users for the message bus, which its package's scripts would have created.
 const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nmessagebus:x:101:101::/nonexistent:/usr/sbin/nologin\n";
 const GROUPS: &str = "root:x:0:\nmessagebus:x:101:\n";
 
-/// Packages of Debian's that are unpacked together in a directory of the cache, and not installed: no service is started or enabled.
+/// Debian packages that are unpacked together in a directory of the cache. They are not installed, so no service is started or
+/// enabled.
 struct Packages {
-    /// Of the directory.
+    /// Name of the directory.
     name: &'static str,
     suite: &'static str,
     packages: &'static [&'static str],
-    /// Everything that they need comes along. Else they use what the host has.
+    /// Whether to include all dependencies. Otherwise they use the host's libraries.
     with_dependencies: bool,
 }
 
 impl Packages {
-    /// The directory: from the cache, else from Debian's archive. `note` hears about long work.
+    /// The directory: from the cache, else from Debian's archive. `note` receives progress messages.
     ///
     /// # Errors
-    /// Why they cannot be had and what would help.
+    /// Why they cannot be obtained, with a remedy.
     fn obtain(&self, cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
         let place = Path::new("userland").join(self.name);
         if cache.path(&place).is_dir() {
@@ -84,21 +85,23 @@ impl Packages {
     }
 }
 
-/// Gets systemd, the message bus and their libraries: from the cache, else from Debian's archive. `note` hears about long work.
+/// Gets systemd, the message bus and their libraries: from the cache, else from Debian's archive. `note` receives progress
+/// messages.
 ///
 /// # Errors
-/// Why it cannot be had and what would help.
+/// Why they cannot be obtained, with a remedy.
 pub fn obtain_systemd(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
     let packages = &["systemd", "dbus"];
     Packages { name: "systemd-dbus", suite: SUITE, packages, with_dependencies: true }.obtain(cache, note)
 }
 
-/// Gets a small Debian with systemd and dpkg, whose database is empty. From the cache, else from Debian's archive. `note` hears about long work.
+/// Gets a small Debian system with systemd and dpkg, with an empty package database. From the cache, else from Debian's archive.
+/// `note` receives progress messages.
 ///
 /// # Errors
-/// Why it cannot be had and what would help.
+/// Why it cannot be obtained, with a remedy.
 pub fn obtain_debian(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    // What every Debian has needs no one to ask for it, and so is not found as something that others need.
+    // Essential packages are not declared as dependencies of other packages, so they must be listed.
     let packages = &[
         "systemd",
         "dbus",
@@ -119,22 +122,21 @@ pub fn obtain_debian(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unav
     Packages { name: "debian", suite: SUITE, packages, with_dependencies: true }.obtain(cache, note)
 }
 
-/// Gets the daemon irqbalance: from the cache, else from Debian's archive. Its libraries are the host's own. `note` hears about long
-/// work.
+/// Gets irqbalance: from the cache, else from Debian's archive. It uses the host's libraries. `note` receives progress messages.
 ///
 /// # Errors
-/// Why it cannot be had and what would help.
+/// Why it cannot be obtained, with a remedy.
 pub fn obtain_irqbalance(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
     let packages = &["irqbalance"];
     let irqbalance = Packages { name: "irqbalance", suite: SUITE, packages, with_dependencies: false };
     Ok(irqbalance.obtain(cache, note)?.join("usr/sbin/irqbalance"))
 }
 
-/// Gets nginx: a command that runs it on this machine, by its own loader and with its own libraries. From the cache, else from Debian's archive. Its
-/// packages are unpacked and not installed: no service is started or enabled. `note` hears about long work.
+/// Gets nginx: a command that runs it on this machine, with its own loader and libraries. From the cache, else from Debian's
+/// archive. The packages are unpacked and not installed, so no service is started or enabled. `note` receives progress messages.
 ///
 /// # Errors
-/// Why it cannot be had and what would help.
+/// Why it cannot be obtained, with a remedy.
 pub fn obtain_nginx(cache: &Cache, note: &dyn Fn(&str)) -> Result<Command, Unavailable> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Unavailable::new(
@@ -142,7 +144,7 @@ pub fn obtain_nginx(cache: &Cache, note: &dyn Fn(&str)) -> Result<Command, Unava
             "install nginx, and disable its service",
         ));
     }
-    // With the libraries that it is linked with.
+    // With its linked libraries.
     let packages = &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
     let nginx = Packages { name: "nginx", suite: SUITE, packages, with_dependencies: false };
     let place = nginx.obtain(cache, note)?;
@@ -155,11 +157,11 @@ pub fn obtain_nginx(cache: &Cache, note: &dyn Fn(&str)) -> Result<Command, Unava
     Ok(command)
 }
 
-/// Gets rtla with its libraries, which are newer than the host's: a tree whose programs its own loader starts. From the cache, else from Debian's
-/// archive. `note` hears about long work.
+/// Gets rtla with its libraries, which are newer than the host's: a tree whose programs are started by its own loader. From the
+/// cache, else from Debian's archive. `note` receives progress messages.
 ///
 /// # Errors
-/// Why it cannot be had and what would help.
+/// Why it cannot be obtained, with a remedy.
 pub fn obtain_rtla(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
     // The suite of the kernel whose tracer it reads.
     let rtla = Packages { name: "rtla", suite: "trixie", packages: &["rtla"], with_dependencies: true };
@@ -169,31 +171,31 @@ pub fn obtain_rtla(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavai
 /// A version of containerd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Containerd {
-    /// 1.7, whose plugins are off by default.
+    /// 1.7, with plugins off by default.
     V1_7,
-    /// The newest that Debian has, 2.1 or later.
+    /// The newest version in Debian, 2.1 or later.
     Newest,
 }
 
-/// What runs containers, and an image for them.
+/// The programs that run containers, and the contents of a container image.
 #[derive(Debug, Clone)]
 pub struct ContainerTools {
-    /// The directory of containerd's own programs.
+    /// The directory of containerd's programs.
     pub bin: PathBuf,
-    /// What starts containers.
+    /// The container runtime.
     pub runc: PathBuf,
-    /// What is in their image.
+    /// The program in the container image.
     pub busybox: PathBuf,
 }
 
-/// Where a guest has them.
+/// Their directory in a guest.
 const CONTAINERS: &str = "/opt/containers";
 
 impl ContainerTools {
-    /// They, in a directory of a guest: `/opt/containers`.
+    /// Adds the tools to a guest's image: `/opt/containers`.
     ///
     /// # Errors
-    /// They or their libraries cannot be read.
+    /// The programs or their libraries cannot be read.
     pub fn in_image(&self, mut image: Image) -> Result<Image, ImageError> {
         let own = ["containerd", "containerd-shim-runc-v2", "ctr"].map(|name| self.bin.join(name));
         for program in own.iter().chain([&self.runc, &self.busybox]) {
@@ -204,11 +206,11 @@ impl ContainerTools {
     }
 }
 
-/// Gets containerd, and a runc that the host's libraries are enough for: from the cache, else from Debian's archive. They are unpacked and not
-/// installed: no service is started or enabled. `note` hears about long work.
+/// Gets containerd, and a runc that works with the host's libraries: from the cache, else from Debian's archive. They are
+/// unpacked and not installed, so no service is started or enabled. `note` receives progress messages.
 ///
 /// # Errors
-/// Why they cannot be had, or do not run here, and what would help.
+/// Why they cannot be obtained, or do not run here, with a remedy.
 pub fn obtain_containerd(
     version: Containerd,
     cache: &Cache,
@@ -238,13 +240,13 @@ pub fn obtain_containerd(
     Ok(tools)
 }
 
-/// Gets the programs that take CPUs out of general use by hand (cset, tuna and `TuneD`) with all that they need: a tree to `chroot` into.
-/// From the cache, else from Debian's archive. `note` hears about long work.
+/// Gets the tools that isolate CPUs manually (cset, tuna and `TuneD`), with all dependencies: a tree for `chroot`. From the
+/// cache, else from Debian's archive. `note` receives progress messages.
 ///
 /// # Errors
-/// Why they cannot be had and what would help.
+/// Why they cannot be obtained, with a remedy.
 pub fn obtain_isolators(cache: &Cache, note: &dyn Fn(&str)) -> Result<PathBuf, Unavailable> {
-    // The last suite with a cset, which needs cpusets of cgroup v1.
+    // The last suite with cset, which needs cpusets of cgroup v1.
     let packages = &["cpuset", "tuna", "tuned", "bash", "coreutils", "kmod"];
     Packages { name: "isolators", suite: SUITE, packages, with_dependencies: true }.obtain(cache, note)
 }
@@ -264,8 +266,8 @@ fn unpack(debs: &[PathBuf], dir: &Path) -> Result<(), Unavailable> {
 }
 
 impl Guest {
-    /// Makes systemd (from [`obtain_systemd`]) the first process. Cases then run as a service, in `system.slice`; between them
-    /// nothing is put back.
+    /// Makes systemd (from [`obtain_systemd`]) process 1. Cases then run in a service, in `system.slice`. Nothing is restored
+    /// between them.
     ///
     /// # Errors
     /// Its files cannot be read.
@@ -286,7 +288,7 @@ impl Guest {
             .directory("/run")
             .directory("/tmp")
             .directory("/root");
-        // The last word wins.
+        // The last option on the command line takes precedence.
         Ok(self.image(&image).command_line("rdinit=/lib/systemd/systemd systemd.log_target=console"))
     }
 }

@@ -1,11 +1,11 @@
-//! Counters of hardware that are real enough: those of a 64-bit ARM processor, which the emulator keeps. Only with `MILLPOND_VM=all`.
+//! Hardware counters of a 64-bit ARM CPU, which the emulator implements. Only with `MILLPOND_VM=all`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::path::Path;
 
 use millpond_vm::{ArmTools, Cache, Unavailable, is_required, obtain_arm_kernel};
 
-/// What the guest says.
+/// The output of the guest.
 fn said() -> Result<String, Unavailable> {
     let tools = ArmTools::find()?;
     let cache = Cache::from_environment()?;
@@ -16,7 +16,7 @@ fn said() -> Result<String, Unavailable> {
     tools.boot(&kernel, &program, dir.path())
 }
 
-/// Calls of the kernel that start and stop the counters, in user mode: a hundred instructions are far more than these have.
+/// Instructions in user mode for the system calls that start and stop the counters: at most a hundred.
 const CALLS: u64 = 100;
 
 #[test]
@@ -40,7 +40,7 @@ fn a_group_counts_the_instructions_of_a_loop_in_a_thread_and_on_a_processor() {
         let (whom, figures) = line.split_once(' ').unwrap();
         let figures: Vec<u64> = figures.split(' ').map(|word| word.parse().expect(line)).collect();
         let [turns, cycles, instructions, all_the_time] = figures[..] else { panic!("{line}") };
-        // Two instructions for each turn, and a cycle for each instruction, as the guest's time is made.
+        // Two instructions per iteration, and one cycle per instruction, because guest time counts instructions.
         assert!((2 * turns..2 * turns + CALLS).contains(&instructions), "{line}");
         assert!(cycles.abs_diff(instructions) < CALLS, "{line}");
         assert_eq!(all_the_time, 1, "{line}");

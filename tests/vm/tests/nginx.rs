@@ -1,4 +1,4 @@
-//! `millpond diagnose` on a worker of nginx on this machine: the one that is installed, or Debian's, unpacked in the cache.
+//! `millpond diagnose` on a worker of nginx on this machine: the installed nginx, or Debian's, unpacked in the cache.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::path::Path;
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 const TEST: &str = "a_worker_of_nginx_is_idle";
 
-/// No temporary file lies outside of its directory, and it listens at a socket there and at no port.
+/// All temporary files are in its directory, and it listens on a socket there and on no port.
 const CONFIGURATION: &str = "daemon off; worker_processes 1; error_log stderr; pid pid; events {}\n\
     http { access_log off; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n\
     server { listen unix:socket; } }\n";
 
-/// A server that runs until it is dropped.
+/// A server that is ended on drop.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its master ends its worker when it is told to end.
+        // After SIGTERM the master process ends its worker.
         let told = Command::new("kill").arg(self.0.id().to_string()).status();
         if !told.is_ok_and(|status| status.success()) {
             let _ = self.0.kill();
@@ -28,7 +28,7 @@ impl Drop for Server {
     }
 }
 
-/// `None`: it cannot be had, which is then said. Its package would start a server if it was installed, and so it is not.
+/// `None`, with a message, if it cannot be obtained. The package is not installed, because that would start a server.
 fn nginx() -> Option<Command> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
     let installed = std::env::split_paths(&path).map(|dir| dir.join("nginx")).find(|file| file.is_file());
@@ -46,7 +46,7 @@ fn nginx() -> Option<Command> {
     }
 }
 
-/// The worker, once it has taken its name.
+/// The worker process, after it has set its name.
 fn worker(server: &mut Server) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", server.0.id());
     loop {

@@ -1,4 +1,5 @@
-//! Sets, pools, fences and packages on a real systemd: version 252 as the first process, on the kernel that has both kinds of partition. Only with `MILLPOND_VM=all`.
+//! Sets, pools, fences and packages with a real systemd: version 252 as process 1, on a kernel with both kinds of partition. Only
+//! with `MILLPOND_VM=all`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use millpond_vm::{
     cargo_binary, is_required, obtain, obtain_debian, obtain_systemd,
 };
 
-/// What is the same for every guest.
+/// The data shared by all guests.
 struct Ground {
     kernel: Kernel,
     userland: PathBuf,
@@ -17,7 +18,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// `None`, with the reason printed, where nothing of this is asked for or can be had.
+    /// `None`, with the reason printed, if these tests were not requested or cannot run.
     fn of(series: Series) -> Option<Ground> {
         if std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all") {
             let note = |line: &str| println!("vm: {line}");
@@ -36,7 +37,7 @@ impl Ground {
         None
     }
 
-    /// Boots a guest with our commands and what else the image has, and runs the cases, which must all pass.
+    /// Boots a guest with our commands and the files of the image, and runs the cases, which must all pass.
     fn boot(&self, more: &Image, cases: &[Case]) -> Vec<CaseResult> {
         let millpond = cargo_binary("millpond").unwrap();
         let mut image = Image::new().program("millpond", &millpond).unwrap();
@@ -50,7 +51,7 @@ impl Ground {
         self.boot_bare(&self.userland, &image.with(more.clone()), cases)
     }
 
-    /// The same without our commands, on another userland.
+    /// The same without our commands, with another userland.
     fn boot_bare(&self, userland: &Path, image: &Image, cases: &[Case]) -> Vec<CaseResult> {
         let series = self.kernel.id.series;
         let words = Image::new().copy("/systemd-words.sh", directory("systemd").join("words"), 0o644);
@@ -82,7 +83,7 @@ fn systemd_and_our_sets_and_pools_live_on_one_machine() {
     }
 }
 
-/// Two services, of which the one says where it may run as it begins.
+/// Two services. The first one sets its own affinity when it starts.
 fn members() -> Image {
     let unit = |before: &str| {
         format!(
@@ -99,16 +100,16 @@ fn members() -> Image {
     )
 }
 
-/// The same, with everything that is to be started when the machine is turned on.
+/// The same, with all units that start at boot.
 fn turned_on() -> Image {
     let at = |text: &str| text.replace("@BINDIR@", "/usr/local/bin");
     let target = "[Unit]\nDescription=Cases\nDefaultDependencies=no\nWants=basic.target dbus.service millpond-pools.service \
                   poold.service shop.service store.service millpond-vm.service\n";
     members()
-        // Here the bus starts when it does on every host.
+        // Here the bus starts at its usual time.
         .file("/etc/systemd/system/dbus.service.d/early.conf", "", 0o644)
         .file("/etc/systemd/system/dbus.socket.d/early.conf", "", 0o644)
-        // systemd reloads a service by this program, which every host has.
+        // systemd reloads a service with this program, which every host has.
         .link("/bin/kill", "/bin/busybox")
         .file("/etc/systemd/system/millpond-vm.target", target, 0o644)
         .file(
@@ -146,7 +147,7 @@ fn pools_come_back_when_the_machine_is_turned_on_again() {
         all.into_iter().filter(|case| case.name().contains(name)).collect::<Vec<_>>()
     };
     let made = ground.boot(&members(), &case("pools_are_made"));
-    // What a disk would keep while the machine is off.
+    // The files that a disk would keep while the machine is off.
     let mut kept = turned_on();
     for (path, bytes) in &made[0].files {
         kept = kept.file(Path::new("/").join(path), bytes.clone(), 0o644);
@@ -158,13 +159,13 @@ fn pools_come_back_when_the_machine_is_turned_on_again() {
     ground.boot(&broken, &case("a_bad_configuration"));
 }
 
-/// Runs a program to its end.
+/// Runs a program and checks its exit status.
 fn done(command: &mut Command) {
     let status = command.status().unwrap();
     assert!(status.success(), "{command:?}: {status}");
 }
 
-/// Packages of this tree in `first` of a directory, and in `second` the next release of the suite, which differs by its number alone.
+/// Packages of this tree in `first`, and in `second` the next release of the suite, which differs only in its version number.
 fn packages(dir: &Path) -> Image {
     let (first, second) = (dir.join("first"), dir.join("second"));
     let program = cargo_binary("millpond").unwrap();
@@ -206,14 +207,14 @@ fn packages_are_installed_upgraded_and_removed() {
     let debian = obtain_debian(&ground.cache, &|line| println!("vm: {line}")).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let image = packages(dir.path())
-        // What stands in for the parts of a Debian that are there and of which this one has no record.
+        // Database entries for Debian packages that are present without a record.
         .file("/var/lib/dpkg/status", installed(&["libc6", "libgcc-s1"]), 0o644)
         .link("/bin/kill", "/bin/busybox")
         .copy("/packages-words.sh", directory("systemd-packages").join("words"), 0o644);
     ground.boot_bare(&debian, &image, &Case::all_in(&directory("systemd-packages")).unwrap());
 }
 
-/// Entries of a package database, of a version that is new enough for everybody.
+/// Entries of a package database, with versions that satisfy all dependencies.
 fn installed(names: &[&str]) -> String {
     let entry = |name: &&str| {
         format!(

@@ -1,7 +1,8 @@
-//! Cases on real kernels: each group is one boot, each case one test. See `cases/` for the scripts and `groups.rs` for what runs where.
+//! Cases on real kernels: each group is one boot, each case is one test. The scripts are in `cases/`; `groups.rs` assigns them to
+//! kernels.
 //!
-//! `MILLPOND_VM=newest` boots the one group of `make test`, `MILLPOND_VM=all` adds those of `make test-all`; `MILLPOND_REQUIRE=vm` makes a failure of what would be skipped.
-//! A filter boots only the groups that have a matching case.
+//! `MILLPOND_VM=newest` boots only the group of `make test`, `MILLPOND_VM=all` adds those of `make test-all`. With
+//! `MILLPOND_REQUIRE=vm` a skip is a failure. A filter boots only the groups with a matching case.
 #![allow(clippy::print_stdout, reason = "a test harness reports on standard output")]
 
 #[path = "vm/groups.rs"]

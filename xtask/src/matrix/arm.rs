@@ -1,4 +1,4 @@
-//! The libraries for real-time programs compile for the other architecture that they have assembly for.
+//! Compiles the real-time libraries for aarch64, the other architecture with assembly code.
 
 use super::outcome::Outcome;
 use super::tools::{self, target_dir};

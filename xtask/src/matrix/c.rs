@@ -1,7 +1,8 @@
-//! The programs in C that try the library for real-time programs, under the sanitizers of the C compiler and under valgrind.
+//! The C test programs of the real-time library, under the sanitizers of the C compiler and under valgrind.
 //!
-//! The library itself is not instrumented here (for that there are the groups of the sanitizers): looked at is what the programs do with its memory, what they hand to the C library, and
-//! what is handed to the kernel. The thread sanitizer is not among them: it does not see the locks by which a buffer goes from one thread to the next.
+//! The library itself is not instrumented here (the sanitizer groups do that). This checks how the programs use its memory, and
+//! what is passed to the C library and the kernel. The thread sanitizer is not used, because it does not see the locks with which
+//! a buffer is passed between threads.
 
 use super::outcome::Outcome;
 use super::tools::{self, target_dir};
@@ -9,14 +10,14 @@ use crate::cargo::{Built, TestBinary};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs of `rt/rt/tests`, what `UMEM_DEBUG` says, and the groups of what they try; none: all there is.
+/// Programs of `rt/rt/tests`, values of `UMEM_DEBUG`, and the groups of tests; an empty group means all.
 const PROGRAMS: [(&str, &[&str], &[&str]); 3] = [
     ("umem", &["", "default"], &["calls", "threads", "many-caches", "caches-come-and-go"]),
     ("umem", &[""], &["objects"]),
     ("locks", &[""], &[""]),
 ];
 
-/// How each is looked at: its name, what the compiler is told, and by what it is run.
+/// The checkers: name, compiler flags, and the command that runs the program.
 const WAYS: [(&str, &[&str], &[&str]); 2] = [
     ("address,undefined", &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], &[]),
     ("valgrind", &[], &["valgrind", "--quiet", "--error-exitcode=99"]),
@@ -64,7 +65,7 @@ fn as_told(under: &[&str], program: &Path) -> Command {
     }
 }
 
-/// A program with the static library that cargo built for the crate's tests, or what the compiler said.
+/// A program with the static library that cargo built for the crate's tests, or the compiler's output.
 fn compile(tests: &TestBinary, name: &str, way: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let dir = target_dir("c");
     std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}\n", dir.display()))?;

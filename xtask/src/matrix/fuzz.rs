@@ -1,10 +1,10 @@
-//! Searches for inputs that break a parser: every test whose name begins with `fuzz_`, for as long as it is given.
+//! Fuzzing: runs every test with the prefix `fuzz_` for a given time, to find inputs that break a parser.
 //!
-//! With a C++ compiler the searches are libFuzzer's, guided by what the code reaches; the instrumentation is that of the stable compiler.
-//! Without one they run as they do in `cargo test`, only longer.
+//! With a C++ compiler libFuzzer runs the searches, guided by coverage; the stable compiler instruments the code. Without one
+//! they run as in `cargo test`, for a longer time.
 //!
-//! A run is a slice of the search: the corpus stays in `target/matrix/fuzz-inputs/NAME`, and beside it a ledger counts executions and time over all
-//! slices. With `MILLPOND_FUZZ_SECONDS` a slice is as long as that says.
+//! A run is a slice of the search. The corpus stays in `target/matrix/fuzz-inputs/NAME`, together with a ledger of executions and
+//! time over all slices. `MILLPOND_FUZZ_SECONDS` sets the length of a slice.
 
 use super::ledger::{Ledger, grouped};
 use super::outcome::Outcome;
@@ -21,30 +21,30 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-/// How long a search may take, in seconds: of what people write and others send, a minute; of the rest less.
+/// Duration of a search in seconds: a minute for files written by people or sent by others, less for the rest.
 const SECONDS: u64 = 20;
 const MINUTE: u64 = 60;
 
-/// Says how many seconds a slice has, to us and to each search.
+/// The environment variable with the seconds of a slice, for this program and for each search.
 const ASKED: &str = "MILLPOND_FUZZ_SECONDS";
-/// A search that gave fewer inputs a second so far is not made longer: it would take the time of the others.
+/// A search with fewer inputs per second is not extended, because it would use the time of the others.
 const SLOW_RATE: u64 = 500;
-/// What a search may take beside its time: to start, to read its corpus, and to end.
+/// Additional time of a search: to start, to read its corpus, and to end.
 const BESIDE_SECONDS: u64 = 840;
 
-/// How many executions all searches together are to reach, over their slices.
+/// The goal for the total executions of all searches over all slices.
 const GOAL: u64 = 100_000_000;
 
-/// What a test's name begins with that has a minute.
+/// The prefix of tests that run for a minute.
 const LONG: &str = "fuzz_minute_";
 
-/// What such a test's name begins with.
+/// The prefix of all such tests.
 const PREFIX: &str = "fuzz_";
 
-/// What crates are searched with.
+/// The fuzzing harness.
 const INSTRUMENT: &str = "millpond-fuzz";
 
-/// How libFuzzer learns what an input reached, and what it was compared with.
+/// Compiler flags for libFuzzer's coverage and comparison tracing.
 const FLAGS: [&str; 8] = [
     "--cfg fuzzing",
     "-Cpasses=sancov-module",
@@ -56,7 +56,7 @@ const FLAGS: [&str; 8] = [
     "-Coverflow-checks",
 ];
 
-/// One search.
+/// A search.
 struct Search {
     binary: TestBinary,
     test: String,
@@ -85,7 +85,7 @@ pub(super) fn run(_: &Built) -> Outcome {
     outcome
 }
 
-/// Runs the searches, one on each CPU.
+/// Runs the searches, one per CPU.
 fn run_all(searches: Vec<Search>, outcome: Outcome) -> Outcome {
     let sum = (outcome, Ledger::default(), Ledger::default());
     let (waiting, sum) = (Mutex::new(searches.into_iter()), Mutex::new(sum));
@@ -112,15 +112,15 @@ fn run_all(searches: Vec<Search>, outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// What came of a slice.
+/// The result of a slice.
 struct Done {
-    /// To show.
+    /// The lines to print.
     lines: String,
-    /// Only of this slice.
+    /// The figures of this slice.
     slice: Ledger,
-    /// With all slices before.
+    /// The figures of all slices.
     all: Ledger,
-    /// All its words if the search found something.
+    /// The complete output if the search found something.
     failure: Option<String>,
 }
 
@@ -158,7 +158,7 @@ fn told_of(executions: u64, time: String, all: &Ledger) -> String {
     )
 }
 
-/// All searches together.
+/// The summary of all searches.
 fn last_line(slice: &Ledger, all: &Ledger) -> String {
     format!(
         "  {} searches: {} executions in this slice, {} in all; the goal is {}; corpora of {} inputs",
@@ -170,7 +170,7 @@ fn last_line(slice: &Ledger, all: &Ledger) -> String {
     )
 }
 
-/// The directory of a search, which keeps its corpus, its ledger and what broke it.
+/// The directory of a search, with its corpus, its ledger and failing inputs.
 fn dir_name(search: &Search) -> String {
     format!("{}-{}", search.binary.package, search.test.replace("::", "-"))
 }
@@ -179,7 +179,7 @@ fn last_part(test: &str) -> &str {
     test.rsplit("::").next().unwrap_or_default()
 }
 
-/// How long the slice of a test is: as usual, or as asked, but for a search that is slow.
+/// The length of a test's slice: the default, or as requested, except for a slow search.
 fn seconds_of(test: &str, asked: Option<u64>, rate: Option<u64>) -> u64 {
     let usual = if last_part(test).starts_with(LONG) { MINUTE } else { SECONDS };
     match asked {
@@ -189,14 +189,14 @@ fn seconds_of(test: &str, asked: Option<u64>, rate: Option<u64>) -> u64 {
     }
 }
 
-/// How many executions a search says that there were.
+/// The number of executions, from the output of a search.
 fn executions(output: &str) -> Option<u64> {
     let guided = |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
     let plain = |line: &str| line.split_once("fuzz: ")?.1.split(' ').nth(1)?.parse().ok();
     output.lines().find_map(|line| guided(line).or_else(|| plain(line)))
 }
 
-/// Builds the crates of both workspaces that are searched, with these flags. What cargo says when it cannot is the error.
+/// Builds the searched crates of both workspaces with these flags. The error is cargo's output.
 fn build(flags: &[&str]) -> Result<Vec<TestBinary>, String> {
     let mut binaries = build_workspace(flags, metadata(), None)?;
     binaries.extend(build_workspace(flags, rt_metadata(), Some(rt_manifest()))?);
@@ -213,7 +213,7 @@ fn build_workspace(
     with_flags(&mut command, flags);
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
     command.args(["test", "--no-run", "--lib", "--message-format=json-render-diagnostics"]);
-    // With a target, what runs while building is not instrumented.
+    // With an explicit target, build scripts are not instrumented.
     command.args(["--target", &toolchain.host]).arg("--target-dir").arg(target_dir("fuzz"));
     if let Some(manifest) = manifest {
         command.arg("--manifest-path").arg(manifest);
@@ -230,7 +230,7 @@ fn build_workspace(
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The searches that an executable lists.
+/// The searches in an executable.
 fn searches_in(binary: &TestBinary) -> Vec<Search> {
     let mut command = as_test(binary, &Built::default());
     let list = words(command.args(["--list", "--format", "terse"])).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The agent and the controller in a cluster: parts of Kubernetes are built by the Go client, once, and the tests are run with them. It takes half an hour
-//! the first time, so that it must be asked for.
+//! The agent and the controller in a cluster: builds parts of Kubernetes with the Go client, once, and runs the tests with them.
+//! The first build takes half an hour, so this group only runs on request.
 
 use super::outcome::{Outcome, run_harness};
 use super::tools::{has_program, target_dir};
@@ -7,10 +7,10 @@ use crate::cargo::Built;
 use crate::run::as_test;
 use std::process::Command;
 
-/// What the tests start.
+/// The parts that the tests start.
 const PARTS: [&str; 5] = ["kube-apiserver", "kube-scheduler", "kubelet", "kwok", "containerd"];
 
-/// Programs that must be there, with their packages.
+/// Required programs, with their packages.
 const NEEDED: [(&str, &str); 4] =
     [("go", "golang"), ("etcd", "etcd-server"), ("kubectl", "kubernetes-client"), ("openssl", "openssl")];
 

@@ -1,20 +1,20 @@
-//! The laws of machines again, with many more random scripts than the other groups have time for.
+//! The laws of machines with many more random scripts than in the other groups.
 
 use super::outcome::{Outcome, run_harness};
 use crate::cargo::{Built, TestBinary};
 use crate::run::{Told, as_test};
 use std::thread;
 
-/// How many times more scripts.
+/// The factor for the number of scripts.
 const TIMES: u32 = 5;
 
-/// The module of an executable that holds a machine to its laws, and what the names of its tests begin with.
+/// The test module with the laws, and the prefix of its test names.
 const MODULE: &str = "laws";
 const TESTS: &str = "laws::";
 
 pub(super) fn run(built: &Built) -> Outcome {
     let mut outcome = Outcome::default();
-    // Each of them is busy with a few tests at a time: two at once leave no CPU idle at the end.
+    // Each executable runs only a few tests at a time, so two at once keep all CPUs busy.
     thread::scope(|scope| {
         let binaries = outcome.executables(built, has_laws, MODULE);
         let running: Vec<_> = binaries
@@ -31,7 +31,7 @@ pub(super) fn run(built: &Built) -> Outcome {
     outcome
 }
 
-/// Whether it has that module. Every crate's integration tests are called the same.
+/// Whether an executable has that module. The integration tests of all crates have the same target name.
 fn has_laws(test: &TestBinary) -> bool {
     test.target == "all" && test.dir.join("tests/all").join(MODULE).with_extension("rs").is_file()
 }

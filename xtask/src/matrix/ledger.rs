@@ -1,4 +1,4 @@
-//! What searches for broken parsers have done in all their slices: a small file beside the corpus of each.
+//! Totals of the fuzzing searches over all slices: a small file next to each corpus.
 
 use crate::ledger;
 use serde::{Deserialize, Serialize};
@@ -8,27 +8,27 @@ use std::path::Path;
 
 /// The file, in the directory of the search.
 const FILE: &str = "ledger.json";
-/// Where libFuzzer keeps the inputs that reached new code, in the same directory.
+/// libFuzzer's corpus, in the same directory.
 const CORPUS: &str = "corpus";
 
-/// One search in all its slices, or several searches together.
+/// The totals of a search over all slices, or of several searches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ledger {
     pub(super) executions: u64,
     pub(super) seconds: u64,
-    /// Inputs in the corpus after the last slice.
+    /// Number of inputs in the corpus after the last slice.
     pub(super) corpus: u64,
     pub(super) slices: u64,
 }
 
 impl Ledger {
-    /// What is written of a search; nothing before its first slice. A damaged file begins anew, and the sentence says so.
+    /// The totals of a search; zero before its first slice. A damaged file is replaced, with a message.
     pub(super) fn read(dir: &Path) -> (Ledger, Option<String>) {
         ledger::read(&dir.join(FILE))
     }
 
-    /// With one more slice. The corpus is counted in the directory.
+    /// Adds a slice. The corpus is counted in the directory.
     pub(super) fn after(self, executions: u64, seconds: u64, dir: &Path) -> Ledger {
         Ledger {
             executions: self.executions.saturating_add(executions),
@@ -38,12 +38,12 @@ impl Ledger {
         }
     }
 
-    /// Writes it.
+    /// Writes the totals.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         ledger::write(&dir.join(FILE), self)
     }
 
-    /// Both together.
+    /// The sum of both.
     pub(super) fn plus(self, other: Ledger) -> Ledger {
         Ledger {
             executions: self.executions.saturating_add(other.executions),
@@ -53,13 +53,13 @@ impl Ledger {
         }
     }
 
-    /// Executions a second, once there are any.
+    /// Executions per second; `None` before the first.
     pub(super) fn rate(&self) -> Option<u64> {
         self.executions.checked_div(self.seconds)
     }
 }
 
-/// `1,234,567`.
+/// A number with separators: `1,234,567`.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

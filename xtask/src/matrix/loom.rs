@@ -1,4 +1,4 @@
-//! The barrier, stacks that change hands, and locks in every order that their threads could run in. Needs a stable compiler only.
+//! The barrier, the exchange of stacks, and locks, in every possible order of their threads. Only needs a stable compiler.
 
 use super::outcome::{Outcome, Suite, run_suites};
 use super::tools::{self, target_dir};
@@ -21,7 +21,7 @@ pub(super) fn run(_: &Built) -> Outcome {
         if suite.package == "millpond-rt" {
             command.args(["--test", "loom"]);
         }
-        // The orders are many: an optimised build goes through them ten times faster.
+        // There are many orders. An optimised build tests them ten times faster.
         command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
         suite.arguments(&mut command);
         command

@@ -1,8 +1,8 @@
-//! Miri: an interpreter that ends at the first breach of the language's rules, and tries out what weak memory allows.
+//! Miri: an interpreter that stops at undefined behaviour, and tries the effects of weak memory.
 //!
-//! It knows few system calls, so it gets `unsafe` code that asks the kernel nothing: the barrier and the shared vectors of CG, the
-//! exchange of stacks, and object caches as far as they only map memory: pages that are
-//! cut, moved or given back, guard pages, forks and waiters of locks are beyond it.
+//! It supports few system calls, so it runs `unsafe` code without system calls: the barrier and the shared vectors of CG, the
+//! exchange of stacks, and object caches as far as they only map memory. It does not support cutting, moving or returning pages,
+//! guard pages, forks and waiting for locks.
 
 use super::outcome::{Outcome, Suite, run_suites};
 use super::tools::{self, target_dir};
@@ -12,7 +12,7 @@ const SUITES: [Suite; 2] = [
     Suite {
         package: "millpond-workloads",
         only: &["cg::barrier", "cg::shared", "cg::matrix", "cg::partition"],
-        // Whole problems take it an hour.
+        // Complete problems would take an hour.
         skip: &["of_class_s"],
     },
     Suite {
@@ -32,7 +32,7 @@ const SUITES: [Suite; 2] = [
     },
 ];
 
-/// An interpreter is some hundred times slower.
+/// The interpreter is some hundred times slower.
 const CASES: &str = "2";
 
 pub(super) fn lacks() -> Option<String> {

@@ -1,22 +1,22 @@
-//! The slow matrix of `cargo xtask test --all`: what takes minutes, or tools that not every machine has.
+//! The slow matrix of `cargo xtask test --all`: tests that take minutes, or need tools that not every machine has.
 //!
-//! | group | what it shows | what it needs |
+//! | group | it checks that | requirements |
 //! |---|---|---|
 //! | laws | no script of changes breaks a law | nothing |
-//! | undo | everything returns on ten thousand trees that other programs made | nothing |
-//! | fuzz | no input breaks a parser | nothing; with a C++ compiler the search is guided |
-//! | loom | the barrier, and the exchange of stacks, are right in every order of their threads | nothing |
-//! | arm | the libraries for real-time programs compile for aarch64 | that target of the compiler |
-//! | c | programs in C use those libraries' memory rightly | gcc, valgrind |
-//! | miri | code that is `unsafe` keeps the language's rules | a nightly toolchain with miri |
-//! | address | no memory is used wrongly, or lost | the sanitizer's runtime, which comes with the compiler |
-//! | thread | no two threads touch the same memory unordered | a nightly toolchain with rust-src |
-//! | mutants | tests notice 90 % of small changes of the code, in five crates | cargo-mutants |
-//! | kubernetes | pools in a cluster of one node, and a controller of a thousand; only by `--only kubernetes` | go, etcd, kubectl, openssl |
-//! | soak | a simulated year of pools on 1,024 CPUs, a million random operations on pools, and an hour of poold here | nothing but an hour |
-//! | valgrind | as address, with the system calls that we make ourselves | valgrind |
+//! | undo | undo restores everything on ten thousand trees with foreign settings | nothing |
+//! | fuzz | no input breaks a parser | nothing; with a C++ compiler the search is coverage-guided |
+//! | loom | the barrier, and the exchange of stacks, are correct in every order of their threads | nothing |
+//! | arm | the libraries for real-time programs compile for aarch64 | that compiler target |
+//! | c | C programs use the memory of these libraries correctly | gcc, valgrind |
+//! | miri | `unsafe` code has no undefined behaviour | a nightly toolchain with miri |
+//! | address | there are no memory errors or leaks | the sanitizer's runtime, which comes with the compiler |
+//! | thread | there are no data races | a nightly toolchain with rust-src |
+//! | mutants | tests detect 90 % of small changes of the code, in five crates | cargo-mutants |
+//! | kubernetes | pools in a cluster of one node, the controller with a thousand; by `--only kubernetes` | go, etcd, kubectl, openssl |
+//! | soak | pools work for a simulated year on 1,024 CPUs, for a million random operations, and poold for an hour here | an hour |
+//! | valgrind | as address, including the arguments of system calls | valgrind |
 //!
-//! What a machine lacks is said before anything runs, and again in the table: a group that cannot run is skipped, never passed.
+//! Missing tools are reported before anything runs, and again in the table: a group that cannot run is skipped, never passed.
 
 mod arm;
 mod c;
@@ -44,21 +44,21 @@ use std::time::Instant;
 pub use tools::has_program;
 pub use tools::{cpus, metadata, rt_metadata, target_directory};
 
-/// One group of the matrix.
+/// A group of the matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct Slow {
     /// Its name in the table.
     pub name: &'static str,
-    /// Whether it runs the executables that the other groups run.
+    /// Whether it runs the executables of the other groups.
     pub needs_tests: bool,
-    /// Whether it runs only where it is named.
+    /// Whether it only runs if it is named.
     pub is_asked_for: bool,
-    /// Why it cannot run here at all, if so: what is lacking, and how to get it.
+    /// The reason why it cannot run here: what is missing, and how to get it.
     lacks: fn() -> Option<String>,
     run: fn(&Built) -> Outcome,
 }
 
-/// Every group, the cheapest first.
+/// All groups, the cheapest first.
 pub const GROUPS: [Slow; 13] = [
     Slow { name: "loom", needs_tests: false, is_asked_for: false, lacks: || None, run: loom::run },
     Slow { name: "arm", needs_tests: false, is_asked_for: false, lacks: arm::lacks, run: arm::run },
@@ -105,7 +105,7 @@ pub const GROUPS: [Slow; 13] = [
     },
 ];
 
-/// Says aloud what cannot be done on this machine.
+/// Prints which groups cannot run on this machine.
 pub fn announce(groups: &[&Slow]) {
     let lacking: Vec<_> = groups.iter().filter_map(|group| Some((group.name, (group.lacks)()?))).collect();
     for (name, why) in &lacking {
@@ -116,7 +116,7 @@ pub fn announce(groups: &[&Slow]) {
     }
 }
 
-/// Runs a group to its row.
+/// Runs a group and returns its row.
 pub fn run(group: &Slow, built: &Built) -> Row {
     let start = Instant::now();
     begin(group.name, true);

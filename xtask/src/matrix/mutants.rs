@@ -1,8 +1,8 @@
-//! Mutants: small changes of the code, one at a time, each of which a test of its crate should notice (`cargo-mutants`).
+//! Mutation tests: small changes of the code, one at a time, each of which a test of its crate should detect (`cargo-mutants`).
 //!
-//! The mutants of a crate are divided into shards. A run takes shards as long as its time lasts: first those that never ran, then those that ran
-//! longest ago. The ledger, `target/matrix/mutants/ledger.json`, has the last result of each shard, and the score of a crate is that of all of
-//! them. With `MILLPOND_MUTANTS_SECONDS` a run is as long as that says; one shard always runs.
+//! The mutants of a crate are divided into shards. A run executes shards until its time is over: first those that never ran, then
+//! those that ran longest ago. The ledger, `target/matrix/mutants/ledger.json`, has the last result of each shard, from which the
+//! score of a crate is computed. `MILLPOND_MUTANTS_SECONDS` sets the length of a run; at least one shard runs.
 
 use super::outcome::Outcome;
 use super::tools::{self, has_program, limited_by, target_dir};
@@ -14,17 +14,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What is mutated.
+/// A mutated part of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     /// Its name in the table.
     name: &'static str,
     package: &'static str,
-    /// The files, where it is not the whole crate.
+    /// The files, if it is not the whole crate.
     files: Option<&'static str>,
-    /// Crates whose tests run as well.
+    /// Further crates whose tests run.
     tests: &'static [&'static str],
-    /// How many shards there are: one takes about a quarter of an hour on two CPUs.
+    /// Number of shards. A shard takes about a quarter of an hour on two CPUs.
     shards: u64,
 }
 
@@ -32,7 +32,7 @@ const PARTS: [Part; 5] = [
     Part { name: "planner", package: "millpond-planner", files: None, tests: &[], shards: 20 },
     Part { name: "pools", package: "millpond-pools", files: None, tests: &[], shards: 6 },
     Part { name: "formats", package: "millpond-formats", files: None, tests: &[], shards: 28 },
-    // Its laws are tested on simulated machines that break them.
+    // Its laws are tested on simulated machines that violate them.
     Part { name: "machine", package: "millpond-machine", files: None, tests: &["millpond-sim"], shards: 64 },
     Part {
         name: "linux",
@@ -43,26 +43,26 @@ const PARTS: [Part; 5] = [
     },
 ];
 
-/// How many of a hundred viable mutants tests should notice.
+/// Percentage of viable mutants that tests should detect.
 const GOAL: u64 = 90;
 
-/// How long a run takes shards, in seconds.
+/// Time in which a run starts shards, in seconds.
 const SECONDS: u64 = 3600;
 
-/// Says how many seconds it is instead.
+/// The environment variable that replaces it.
 const ASKED: &str = "MILLPOND_MUTANTS_SECONDS";
 
-/// How long a shard is expected to take in a crate of which none ran, in seconds.
+/// Expected seconds of a shard in a crate without results.
 const FIRST: u64 = 1200;
 
-/// A shard that takes longer than this, in seconds, is ended and has failed.
+/// Time limit of a shard in seconds. A longer one is killed and has failed.
 const LIMIT: u64 = 7200;
 
 /// The results of all shards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ledger {
-    /// How many shards ran so far, again and again.
+    /// Total number of shard runs.
     runs: u64,
     /// Shards by the name of the part and their number.
     parts: BTreeMap<String, BTreeMap<u64, Shard>>,
@@ -72,7 +72,7 @@ struct Ledger {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shard {
-    /// How many shards the part had.
+    /// Number of shards of the part at that time.
     of: u64,
     /// The number of the run.
     run: u64,
@@ -80,24 +80,24 @@ struct Shard {
     counts: Counts,
 }
 
-/// What happened to mutants.
+/// The outcomes of mutants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Counts {
     caught: u64,
-    /// The tests did not end, which shows the mutant as well.
+    /// The tests did not end, which also detects the mutant.
     timeout: u64,
-    /// Did not compile.
+    /// The mutant did not compile.
     unviable: u64,
-    /// File, line and change of each that no test noticed.
+    /// File, line and change of each undetected mutant.
     missed: Vec<String>,
 }
 
-/// `outcomes.json`, as far as it matters here.
+/// The used parts of `outcomes.json`.
 #[derive(Deserialize)]
 struct Outcomes {
     outcomes: Vec<One>,
-    /// Nothing in a run that was ended before its last mutant.
+    /// Missing in a run that was stopped before its last mutant.
     end_time: Option<String>,
 }
 
@@ -114,7 +114,7 @@ enum Scenario {
 }
 
 impl Counts {
-    /// Reads `outcomes.json`; the error says what is wrong with it.
+    /// Parses `outcomes.json`.
     fn of(text: &str) -> Result<Counts, String> {
         let outcomes: Outcomes = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let (mut counts, is_whole) = (Counts::default(), outcomes.end_time.is_some());
@@ -142,7 +142,7 @@ impl Counts {
         self
     }
 
-    /// How many compiled.
+    /// Number of mutants that compiled.
     fn viable(&self) -> u64 {
         self.noticed() + self.missed.len() as u64
     }
@@ -164,14 +164,14 @@ impl Counts {
 }
 
 impl Ledger {
-    /// The shards of a part that ran, as it is divided now.
+    /// The finished shards of a part, as it is divided now.
     fn shards<'l>(&'l self, part: &Part) -> impl Iterator<Item = (u64, &'l Shard)> + use<'l> {
         let of = part.shards;
         let shards = self.parts.get(part.name).into_iter().flatten();
         shards.map(|(number, shard)| (*number, shard)).filter(move |(_, shard)| shard.of == of)
     }
 
-    /// The part and shard to run next. Where several never ran, each part has its first one before any has its second.
+    /// The part and shard to run next. Of shards that never ran, each part runs its first before any runs its second.
     fn next<'p>(&self, parts: &'p [Part], broken: &BTreeSet<&str>) -> Option<(&'p Part, u64)> {
         let all = parts.iter().filter(|part| !broken.contains(part.name));
         let all = all.flat_map(|part| (0..part.shards).map(move |shard| (part, shard)));
@@ -181,7 +181,7 @@ impl Ledger {
         })
     }
 
-    /// How long a shard of a part is expected to take: as long as the longest so far.
+    /// The expected duration of a shard: that of the longest one so far.
     fn expected(&self, part: &Part) -> Duration {
         Duration::from_secs(self.shards(part).map(|(_, shard)| shard.seconds).max().unwrap_or(FIRST))
     }
@@ -194,7 +194,7 @@ impl Ledger {
         shards.insert(number, Shard { of: part.shards, run: self.runs, seconds, counts });
     }
 
-    /// Each part as one case: passed when its score reaches the goal, skipped when no shard ran.
+    /// Counts each part as a case: passed if its score reaches the goal, skipped if no shard ran.
     fn judge(&self, parts: &[Part], outcome: &mut Outcome) {
         let mut scores = Vec::new();
         for part in parts {
@@ -264,10 +264,10 @@ pub(super) fn run(_: &Built) -> Outcome {
     outcome
 }
 
-/// Runs one shard. What `cargo mutants` says is the error where there is no result.
+/// Runs one shard. Without a result, the error is the output of `cargo mutants`.
 fn run_shard(part: &Part, number: u64, dir: &Path) -> Result<Counts, String> {
     let (results, copies) = (dir.join("mutants.out/outcomes.json"), dir.join("copies"));
-    // What another run left, which was ended: its result is none of this one.
+    // Remove leftovers of a stopped run, so that they are not taken for results of this one.
     let _ = fs::remove_file(&results);
     let _ = fs::remove_dir_all(&copies);
     fs::create_dir_all(&copies).map_err(|error| format!("{}: {error}\n", copies.display()))?;
@@ -277,7 +277,7 @@ fn run_shard(part: &Part, number: u64, dir: &Path) -> Result<Counts, String> {
     text.and_then(|text| Counts::of(&text)).map_err(|why| format!("{why}\n{}", tools::output(&output)))
 }
 
-/// `cargo mutants` for one shard. It mutates a copy of the tree, which it makes in `copies` and removes at its end.
+/// The `cargo mutants` command for one shard. It mutates a copy of the tree, which it creates in `copies` and removes at its end.
 fn command(part: &Part, number: u64, dir: &Path, copies: &PathBuf) -> std::process::Command {
     let mut command = cargo();
     command.args(["mutants", "--colors", "never", "--package", part.package]);
@@ -291,7 +291,7 @@ fn command(part: &Part, number: u64, dir: &Path, copies: &PathBuf) -> std::proce
     // Each shard has mutants of all files.
     command.args(["--sharding", "round-robin", "--shard", &format!("{number}/{}", part.shards)]);
     command.arg("--output").arg(dir);
-    // The copy builds into a directory of its own.
+    // The copy has its own target directory.
     command.env("TMPDIR", copies).env_remove("CARGO_TARGET_DIR");
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
     if std::env::var_os("PROPTEST_CASES").is_none() {
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(ledger.next(&TWO, &BTreeSet::from(["b"])).unwrap().1, 1);
         assert_eq!(ledger.next(&TWO, &BTreeSet::from(["a", "b"])), None);
         assert_eq!(ledger.expected(&TWO[0]).as_secs(), 61);
-        // Divided otherwise, nothing of it is known.
+        // After a different division there are no results.
         let more = Part { shards: 3, ..TWO[0] };
         assert_eq!((ledger.expected(&more).as_secs(), ledger.shards(&more).count()), (FIRST, 0));
         ledger.record(&more, 2, 5, Counts::default());

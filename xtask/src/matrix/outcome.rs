@@ -1,4 +1,4 @@
-//! The result of a group, and suites of tests that are built anew for it.
+//! The result of a group, and test suites that are built for it.
 
 use super::tools;
 use crate::cargo::{Built, TestBinary};
@@ -8,7 +8,7 @@ use crate::tally::Tally;
 use std::process::Command;
 use std::time::Instant;
 
-/// What came of a group: its counts, and the words of what failed.
+/// The result of a group: its counts, and the output of failures.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) tally: Tally,
@@ -16,18 +16,18 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// It could not run.
+    /// The group could not run.
     pub(super) fn skipped(why: String) -> Outcome {
         Outcome { tally: Tally { skipped: 1, reasons: vec![why], ..Tally::default() }, failures: Vec::new() }
     }
 
-    /// Something without tests of its own failed.
+    /// Counts a failure without a test.
     pub(super) fn fail(&mut self, name: &str, words: String) {
         self.tally.failed += 1;
         self.failures.push((name.to_owned(), words));
     }
 
-    /// A command without a harness: it passed when it ends well, and its output is kept when not.
+    /// Runs a command without a harness: it passes with exit status 0, and otherwise its output is kept.
     pub(super) fn check(&mut self, name: &str, command: &Command) {
         match tools::limited(command).output() {
             Ok(out) if out.status.success() => self.tally.passed += 1,
@@ -36,7 +36,7 @@ impl Outcome {
         }
     }
 
-    /// The test executables of a name; none is a failure.
+    /// The test executables with this name. None is a failure.
     pub(super) fn executables<'b>(
         &mut self,
         built: &'b Built,
@@ -55,7 +55,7 @@ impl Outcome {
         println!("  {name:<24}{:>6} passed {:>4} failed", self.tally.passed, self.tally.failed);
     }
 
-    /// Adds what a harness said. One that ran no test at all has failed: it was called by a name that is no more.
+    /// Adds the results of a harness. A harness without any test has failed, because its filter is outdated.
     pub(super) fn add(&mut self, name: &str, told: Told) {
         let mut tally = told.tally;
         let ran_none = tally.cases() == 0;
@@ -70,12 +70,12 @@ impl Outcome {
     }
 }
 
-/// Runs a harness and prints its counts. One that takes too long is ended.
+/// Runs a harness and prints its counts. It is killed at the time limit.
 pub(super) fn run_harness(name: &str, command: &Command) -> Told {
     run_limited(name, tools::limited(command))
 }
 
-/// The same, with a limit of its own.
+/// The same for a command with its own time limit.
 pub(super) fn run_limited(name: &str, command: Command) -> Told {
     let start = Instant::now();
     let told = run_one(command, false);
@@ -84,12 +84,12 @@ pub(super) fn run_limited(name: &str, command: Command) -> Told {
     told
 }
 
-/// Tests of one crate that are built anew for a group: `cargo test -p PACKAGE --lib`.
+/// Tests of a crate that are built for a group: `cargo test -p PACKAGE --lib`.
 pub(super) struct Suite {
     pub(super) package: &'static str,
-    /// Parts of the names of the tests to run; all when there is none.
+    /// Parts of names of the tests to run; all if it is empty.
     pub(super) only: &'static [&'static str],
-    /// Parts of names that are left out.
+    /// Parts of names of omitted tests.
     pub(super) skip: &'static [&'static str],
 }
 
@@ -104,12 +104,12 @@ impl Suite {
     }
 }
 
-/// Runs suites one after the other, each with the command that `prepare` makes.
+/// Runs suites one after the other, each with the command from `prepare`.
 pub(super) fn run_suites(suites: &[Suite], prepare: impl Fn(&Suite) -> Command) -> Outcome {
     let mut outcome = Outcome::default();
     for suite in suites {
         let mut command = prepare(suite);
-        // What a test says of itself while it runs belongs to its harness; here only the end counts.
+        // Proptest must not write files into the tree.
         command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         outcome.add(suite.package, run_harness(suite.package, &command));
     }

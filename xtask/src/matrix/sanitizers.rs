@@ -1,29 +1,30 @@
-//! The compiler's sanitizers, over the rooms that hold `unsafe` code or threads.
+//! The compiler's sanitizers, for crates with `unsafe` code or threads.
 
 use super::outcome::{Outcome, Suite, run_suites};
 use super::tools::{self, Toolchain, limited, nightly, target_dir, with_flags};
 use crate::cargo::{Built, cargo};
 
-/// Where memory is handled by hand.
+/// Suites for the address sanitizer: crates that manage memory manually.
 const ADDRESS: [Suite; 5] = [
-    // What it maps for itself the sanitizer does not know: looked at is what the library reads and writes of its own, and of its callers.
+    // The sanitizer does not know memory that the library maps itself. It checks accesses to the library's own data and to that
+    // of its callers.
     Suite { package: "millpond-rt", only: &[], skip: &[] },
-    // Modules are looked up by functions that the sanitizer puts its own in place of.
+    // These functions look up modules, and the sanitizer replaces them by its own.
     Suite { package: "millpond-unwind", only: &[], skip: &["modules::"] },
     Suite { package: "millpond-workloads", only: &[], skip: &[] },
     Suite { package: "millpond-linux", only: &[], skip: &[] },
     Suite { package: "millpond-session", only: &[], skip: &[] },
 ];
 
-/// Where threads meet.
+/// Suites for the thread sanitizer.
 const THREAD: [Suite; 2] = [
     Suite { package: "millpond-workloads", only: &[], skip: &[] },
-    // What stops after each instruction stops inside of the sanitizer, too, before it knows the thread: it ends the process there. `millpond-unwind` is
-    // not here: what reads the own stack meets that of the sanitizer.
+    // The test that stops after each instruction also stops inside the sanitizer, before it knows the thread, and then the
+    // sanitizer ends the process. `millpond-unwind` is omitted, because reading its own stack would meet that of the sanitizer.
     Suite { package: "millpond-rt", only: &["umem::", "slots", "locks"], skip: &["word::tests::steps"] },
 ];
 
-/// Random cases are for finding values; one of these runs is for finding accesses.
+/// Random cases search for values; these runs search for invalid accesses, so a few are enough.
 const CASES: &str = "16";
 
 pub(super) fn lacks_address() -> Option<String> {
@@ -31,14 +32,14 @@ pub(super) fn lacks_address() -> Option<String> {
     (!has).then(|| "this compiler came without the runtime of the address sanitizer".to_owned())
 }
 
-/// Works with the stable compiler: the switch is unstable, the runtime is the one that it ships.
+/// Works with the stable compiler: the flag is unstable, but the runtime is included.
 pub(super) fn address(_: &Built) -> Outcome {
     let Some(toolchain) = Toolchain::usual() else { return Outcome::skipped("there is no rustc".into()) };
     run_suites(&ADDRESS, |suite| {
         let mut command = cargo();
         with_flags(&mut command, &["-Zsanitizer=address"]);
         command.env("RUSTC_BOOTSTRAP", "1").env("PROPTEST_CASES", CASES);
-        // Code that asks for its own stack needs the true address.
+        // Code that reads its own stack needs real addresses.
         command.env("ASAN_OPTIONS", "detect_stack_use_after_return=0");
         command.args(["test", "--target", &toolchain.host]).arg("--target-dir").arg(target_dir("address"));
         suite.arguments(&mut command);
@@ -54,7 +55,7 @@ pub(super) fn lacks_thread() -> Option<String> {
     (!has).then(|| why.to_owned())
 }
 
-/// The standard library is built anew: what it does between threads would not be seen otherwise.
+/// Rebuilds the standard library, because otherwise its synchronisation would not be visible.
 pub(super) fn thread(_: &Built) -> Outcome {
     let Some(toolchain) = Toolchain::nightly() else { return Outcome::skipped("there is no nightly".into()) };
     let fetched = tools::words(&mut limited(nightly("cargo").args(["fetch", "-Zbuild-std"])));

@@ -1,18 +1,19 @@
-//! Pools for a long time: a simulated year of thirty pools on 1,024 CPUs, a million random operations on pools, and an hour of poold on this machine.
+//! Long runs of pools: a simulated year of thirty pools on 1,024 CPUs, a million random operations on pools, and an hour of poold
+//! on this machine.
 
 use super::outcome::{Outcome, run_limited};
 use super::tools::limited_soak;
 use crate::cargo::{Built, TestBinary};
 use crate::run::as_test;
 
-/// One test that can take long.
+/// A long test.
 struct Soak {
     /// Its crate's directory.
     dir: &'static str,
     /// The executable.
     target: &'static str,
     test: &'static str,
-    /// The variable that says how much, and how much it is here.
+    /// The environment variable with the amount, and its value here.
     amount: (&'static str, &'static str),
 }
 
@@ -62,7 +63,7 @@ pub(super) fn run(built: &Built) -> Outcome {
     outcome
 }
 
-/// What a test measured, in its own words. A harness may have begun the line with the name of the test.
+/// The figures in the output of a test. The harness may have started the line with the name of the test.
 fn figures(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| Some(line.split_once("figure: ")?.1))
 }

@@ -1,4 +1,4 @@
-//! What this machine has: toolchains, their parts, programs.
+//! The tools of this machine: toolchains, their components, programs.
 
 use crate::cargo::{cargo, rt_manifest};
 use serde::Deserialize;
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
-/// No step of the matrix may take longer, in seconds: what hangs has failed.
+/// Time limit of a step of the matrix, in seconds.
 const STEP_SECONDS: u64 = 900;
-/// Nor may a build, which takes several times as long where the machine is busy with something else.
+/// Time limit of a build, in seconds. A build takes several times as long on a busy machine.
 const BUILD_SECONDS: u64 = 3600;
-/// The simulated year takes some two hours of a CPU.
+/// Time limit of a soak, in seconds. The simulated year takes about two hours of CPU time.
 const SOAK_SECONDS: u64 = 14_400;
 
-/// What cargo says of the workspace, as far as it matters here.
+/// The used parts of cargo's metadata.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Metadata {
     /// Its crates.
     pub packages: Vec<Package>,
-    /// Where it builds.
+    /// The target directory.
     pub target_directory: PathBuf,
-    /// The crates that cargo builds where none is named.
+    /// The default members.
     #[serde(default)]
     workspace_default_members: Vec<String>,
 }
 
 impl Metadata {
-    /// Whether cargo builds a crate where none is named.
+    /// Whether a crate is a default member.
     #[must_use]
     pub fn is_default(&self, package: &Package) -> bool {
         self.workspace_default_members.contains(&package.id)
@@ -38,30 +38,30 @@ impl Metadata {
 /// One crate.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Package {
-    /// What cargo calls it.
+    /// Cargo's id.
     id: String,
     /// Its name.
     pub name: String,
     /// Its manifest.
     pub manifest_path: PathBuf,
-    /// What it depends on, of all kinds.
+    /// Its dependencies, of all kinds.
     pub dependencies: Vec<Dependency>,
 }
 
-/// One arrow.
+/// A dependency.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Dependency {
-    /// Where it points.
+    /// The name of the crate.
     pub name: String,
 }
 
-/// What cargo says of the workspace; nothing when it says nothing.
+/// Cargo's metadata of the workspace; empty if cargo fails.
 pub fn metadata() -> &'static Metadata {
     static METADATA: LazyLock<Metadata> = LazyLock::new(|| read_metadata(None));
     &METADATA
 }
 
-/// The same of the workspace of the libraries for real-time programs.
+/// The metadata of the workspace of the real-time libraries.
 pub fn rt_metadata() -> &'static Metadata {
     static METADATA: LazyLock<Metadata> = LazyLock::new(|| read_metadata(Some(rt_manifest())));
     &METADATA
@@ -76,7 +76,7 @@ fn read_metadata(manifest: Option<&Path>) -> Metadata {
     words(&mut command).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// Names a crate of either workspace to cargo.
+/// Adds the arguments that select a crate of either workspace.
 pub fn name_package(command: &mut Command, package: &str) {
     if rt_metadata().packages.iter().any(|one| one.name == package) {
         command.arg("--manifest-path").arg(rt_manifest());
@@ -84,41 +84,41 @@ pub fn name_package(command: &mut Command, package: &str) {
     command.args(["--package", package]);
 }
 
-/// Where cargo builds, as cargo says: from the environment, its configuration, or the workspace's place.
+/// Cargo's target directory, from the environment, its configuration, or the location of the workspace.
 pub fn target_directory() -> &'static Path {
     &metadata().target_directory
 }
 
-/// Where a group builds what only it can use.
+/// The target directory of a group with a separate build.
 pub fn target_dir(group: &str) -> PathBuf {
     target_directory().join("matrix").join(group)
 }
 
-/// What a program says, if it ends well.
+/// The standard output of a program; `None` if it fails.
 pub fn words(command: &mut Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)
 }
 
-/// How a program ended, and all that it printed.
+/// The exit status of a program, and all its output.
 pub fn output(out: &Output) -> String {
     let (said, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     format!("{}\n{said}{errors}", out.status)
 }
 
-/// Whether the search path has a program.
+/// Whether a program is on the search path.
 pub fn has_program(name: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|dir| dir.join(name).is_file())
 }
 
-/// A compiler and what comes with it.
+/// A compiler with its components.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
-    /// Where it lies.
+    /// Its directory.
     sysroot: PathBuf,
-    /// What it makes programs for, when not told otherwise.
+    /// Its default target.
     pub host: String,
 }
 
@@ -130,12 +130,12 @@ impl Toolchain {
         Some(Toolchain { sysroot, host })
     }
 
-    /// The one that builds this workspace.
+    /// The toolchain that builds this workspace.
     pub fn usual() -> Option<Toolchain> {
         Toolchain::of(|| Command::new("rustc"))
     }
 
-    /// A nightly one, where rustup has one.
+    /// A nightly toolchain, if rustup has one.
     pub fn nightly() -> Option<Toolchain> {
         Toolchain::of(|| nightly("rustc"))
     }
@@ -167,29 +167,29 @@ fn names(dir: &Path) -> impl Iterator<Item = String> {
 pub fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", program]);
-    // These name the toolchain that runs us.
+    // These variables name the toolchain that runs this program.
     for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
         command.env_remove(name);
     }
     command
 }
 
-/// The same command, ended when it takes too long.
+/// The command with the time limit of a step.
 pub fn limited(command: &Command) -> Command {
     limited_by(STEP_SECONDS, command)
 }
 
-/// The same command, ended when a soak takes too long.
+/// The command with the time limit of a soak.
 pub fn limited_soak(command: &Command) -> Command {
     limited_by(SOAK_SECONDS, command)
 }
 
-/// The same command, ended when it takes too long for a build.
+/// The command with the time limit of a build.
 pub fn limited_build(command: &Command) -> Command {
     limited_by(BUILD_SECONDS, command)
 }
 
-/// The same command, ended after so many seconds.
+/// The command with a time limit in seconds.
 pub fn limited_by(seconds: u64, command: &Command) -> Command {
     let mut limited = Command::new("timeout");
     limited
@@ -208,12 +208,12 @@ pub fn limited_by(seconds: u64, command: &Command) -> Command {
     limited
 }
 
-/// Flags for every crate that is built, in place of whatever the environment says.
+/// Sets compiler flags for all crates, replacing those in the environment.
 pub fn with_flags(command: &mut Command, flags: &[&str]) {
     command.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", flags.join(" "));
 }
 
-/// How many CPUs we may use.
+/// Number of usable CPUs.
 pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,4 @@
-//! The law of undo on ten thousand trees that other programs made.
+//! The law of undo on ten thousand trees with foreign settings.
 
 use super::outcome::{Outcome, run_limited};
 use super::tools::limited_soak;
@@ -7,7 +7,7 @@ use crate::run::as_test;
 
 const DIR: &str = "lib/linux";
 const TEST: &str = "undo::everything_returns_whatever_other_programs_made";
-/// Says how many trees there are, and how many there are here.
+/// The environment variable with the number of trees, and its value here.
 const AMOUNT: (&str, &str) = ("MILLPOND_ENVIRONMENTS", "10000");
 
 pub(super) fn run(built: &Built) -> Outcome {

@@ -1,7 +1,7 @@
-//! Valgrind's memcheck over the executables of the other groups: it sees what is handed to system calls, too.
+//! Valgrind's memcheck with the executables of the other groups. It also checks the arguments of system calls.
 //!
-//! Its tools for threads are of no use here: they take atomic accesses, and the locks of Rust's library, for races. Loom, miri and the
-//! thread sanitizer look for those.
+//! Its thread tools are not used: they report atomic accesses and the locks of Rust's library as races. Loom, miri and the thread
+//! sanitizer detect races.
 
 use super::outcome::{Outcome, run_harness};
 use super::tools;
@@ -11,8 +11,8 @@ use std::process::Command;
 
 /// The executables with `unsafe` code, and parts of the names of tests that valgrind cannot run.
 ///
-/// A stream that has a quarter of a second carries nothing at its pace. It does not know BPF programs, which look at live threads, nor the way in which a
-/// program is started that is waited for by a file, or that is not there, nor `openat2` and `pidfd_open`.
+/// A stream with a quarter of a second transfers nothing at its speed. Valgrind supports neither BPF programs, which inspect live
+/// threads, nor the way in which programs are launched, nor `openat2` and `pidfd_open`.
 const TARGETS: [(&str, &[&str]); 3] = [
     ("millpond_workloads", &["stream::device", "build::", "a_machine_answers"]),
     (
@@ -30,10 +30,10 @@ const TARGETS: [(&str, &[&str]); 3] = [
     ("millpond_session", &["the_status_is_the_programs", "an_end_is_waited_for"]),
 ];
 
-/// Errors that are none.
+/// Suppressions of false errors.
 const NO_ERRORS: &str = concat!("--suppressions=", env!("CARGO_MANIFEST_DIR"), "/src/matrix/valgrind.supp");
 
-/// Everything takes some thirty times longer.
+/// Everything takes about thirty times as long.
 const CASES: &str = "4";
 
 pub(super) fn lacks() -> Option<String> {

@@ -1,4 +1,4 @@
-//! An archive that is unpacked below a prefix, and the sums of all packages.
+//! An archive that is unpacked below a prefix, and the checksums of all packages.
 
 use super::parts::divide;
 use super::run::{Run, VERSION};
@@ -9,10 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where units look for the program, unless they are edited.
+/// The directory where units expect the program, unless they are edited.
 const PREFIX: &str = "/usr/local";
 
-/// Makes the archive: what `make install` installs, without debug information.
+/// Makes the archive: the files of `make install`, without debug information.
 pub fn make(run: &Run) -> io::Result<PathBuf> {
     let root = run.install("archive", PREFIX, "lib")?;
     let installed = root.join(PREFIX.trim_start_matches('/'));
@@ -32,7 +32,7 @@ pub fn make(run: &Run) -> io::Result<PathBuf> {
     Ok(made)
 }
 
-/// Writes `SHA256SUMS` of all that is in a directory.
+/// Writes `SHA256SUMS` of all files in a directory.
 pub fn sums(dir: &Path) -> io::Result<PathBuf> {
     let sums = said(Command::new("sha256sum").current_dir(dir).args(tree::files(dir)?))?;
     let made = dir.join("SHA256SUMS");

@@ -1,4 +1,4 @@
-//! Packages for Debian and Ubuntu, by `dpkg-deb`.
+//! Packages for Debian and Ubuntu, made by `dpkg-deb`.
 
 use super::parts::{Part, divide};
 use super::run::{AFTER_INSTALLATION, AFTER_REMOVAL, BEFORE_REMOVAL, RELEASE, Run, VERSION};
@@ -14,10 +14,10 @@ use std::process::Command;
 
 const PURGE: &str = include_str!("../../../packages/purge.sh");
 const COPYRIGHT: &str = include_str!("../../../packages/copyright");
-/// What lintian finds that is so for a reason, of any package.
+/// Intentional findings of lintian, in any package.
 const OVERRIDES: &str = include_str!("../../../packages/lintian-overrides");
 
-/// Makes one package for each part.
+/// Makes one package per part.
 pub fn make(run: &Run) -> io::Result<Vec<PathBuf>> {
     let root = run.install("deb", "/usr", run.machine.deb_libraries)?;
     let package = |(part, files): (Part, Vec<String>)| {
@@ -55,13 +55,13 @@ fn build(run: &Run, part: &Part, root: &Path) -> io::Result<PathBuf> {
     tree::files(root)?;
     let made = run.out.join(format!("{}_{VERSION}-{RELEASE}_{}.deb", part.name, run.machine.deb));
     let mut dpkg = Command::new("dpkg-deb");
-    // With more threads the compressed bytes depend on the memory of this machine.
+    // With several threads the compressed bytes depend on the memory size of the machine.
     dpkg.env("SOURCE_DATE_EPOCH", &run.epoch).env("DPKG_DEB_THREADS_MAX", "1");
     said(dpkg.args(["--root-owner-group", "-Zxz", "--build"]).arg(root).arg(&made))?;
     Ok(made)
 }
 
-/// Licence, changes of the package, and what lintian may find.
+/// Writes the licence, the changelog of the package, and the lintian overrides.
 fn write_documents(run: &Run, part: &Part, root: &Path) -> io::Result<()> {
     let doc = root.join("usr/share/doc").join(part.name);
     write(&doc, "copyright", COPYRIGHT)?;
@@ -104,14 +104,14 @@ fn fields(run: &Run, part: &Part, root: &Path, files: &[String]) -> io::Result<S
     Ok(text)
 }
 
-/// The packages of the libraries that its own ones are linked with.
+/// The packages of the libraries that its files are linked with.
 fn libraries(root: &Path, files: &[String]) -> io::Result<Vec<String>> {
     let shared: Vec<&String> =
         files.iter().filter(|file| is_shared(file) && !root.join(file).is_symlink()).collect();
     if shared.is_empty() {
         return Ok(Vec::new());
     }
-    // The tool asks for a source package, and finds libraries of this one below the directory beside it.
+    // The tool expects a source package, and finds this package's own libraries in its directory.
     let source = tempfile::tempdir()?;
     write(&source.path().join("debian"), "control", "Source: x\n\nPackage: x\nArchitecture: any\n")?;
     let mut tool = Command::new("dpkg-shlibdeps");
@@ -125,7 +125,7 @@ fn is_shared(file: &str) -> bool {
     file.contains(".so") && !file.contains("/debug/")
 }
 
-/// What programs that are linked with a library of the package need: `NAME NUMBER PACKAGE`.
+/// The dependencies of programs that are linked with a library of the package: `NAME NUMBER PACKAGE`.
 fn shlibs(part: &Part, files: &[String]) -> String {
     let library = |file: &String| {
         let (name, number) = file.rsplit('/').next()?.split_once(".so.")?;
@@ -134,7 +134,7 @@ fn shlibs(part: &Part, files: &[String]) -> String {
     files.iter().filter_map(library).collect()
 }
 
-/// The scripts of the suite. dpkg says with the first operand what happens.
+/// The maintainer scripts of the suite. dpkg passes the action as first operand.
 fn scripts() -> [(&'static str, String); 3] {
     let case = |when: &str, body: &str| format!("case $1 in\n{when})\n{body}\n;;\nesac\n");
     let script = |cases: &[String]| format!("#!/bin/sh\nset -e\n\n{}", cases.concat());

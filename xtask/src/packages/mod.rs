@@ -1,4 +1,4 @@
-//! `cargo xtask packages`: Debian packages, rpm packages and an archive, of what `cargo xtask install` installs.
+//! `cargo xtask packages`: Debian packages, rpm packages and an archive, of the files of `cargo xtask install`.
 //!
 //! # How it works
 //!
@@ -8,10 +8,10 @@
 //!                                                            └──▶ archive: tar
 //! ```
 //!
-//! There is no list of files but that of [`crate::install`]: [`parts`] says by names which package takes what. The tools are those of the
-//! formats, which distributions keep. Installed trees differ in the directory of libraries alone.
+//! The only list of files is that of [`crate::install`]. [`parts`] assigns files to packages by name. The tools are those of the
+//! package formats. Installed trees differ only in the directory of libraries.
 //!
-//! Packages of the same files and the same `SOURCE_DATE_EPOCH` have the same bytes. Without that variable it is the time of the last commit.
+//! Packages of the same files with the same `SOURCE_DATE_EPOCH` are byte-identical. Its default is the time of the last commit.
 
 mod archive;
 mod deb;
@@ -33,25 +33,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tool::said;
 
-/// What is wanted.
+/// The options.
 pub struct Wish {
-    /// What they are made of.
+    /// The files to package.
     pub built: Built,
-    /// The directory for them.
+    /// The output directory.
     pub to: PathBuf,
 }
 
 impl Default for Wish {
-    /// Packages of what `make build` makes, in `packages` of the target directory.
+    /// Packages of the results of `make build`, in `packages` of the target directory.
     fn default() -> Self {
         Wish { built: Built::here(), to: crate::matrix::target_directory().join("packages") }
     }
 }
 
-/// Makes all packages; true when they are there.
+/// Makes all packages; true on success.
 ///
 /// # Errors
-/// [`BuildError::Package`] with the reason of the system or the tool.
+/// [`BuildError::Package`] with the error of the system or the tool.
 pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     let packages = make(wish.built.clone(), &wish.to, &epoch().map_err(BuildError::Package)?);
     for package in packages.map_err(BuildError::Package)? {
@@ -60,7 +60,7 @@ pub fn run(wish: &Wish) -> Result<bool, BuildError> {
     Ok(true)
 }
 
-/// Makes all packages in `out`, in place of those that are there.
+/// Makes all packages in `out`, replacing existing ones.
 fn make(built: Built, out: &Path, epoch: &str) -> io::Result<Vec<PathBuf>> {
     let run = Run::new(built, out, epoch)?;
     if run.out.exists() {

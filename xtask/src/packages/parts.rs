@@ -1,31 +1,31 @@
-//! The packages: which installed files each takes, and how it is described. Files that no other takes are the suite's.
+//! The packages: their files and descriptions. Files that no other package takes belong to the suite.
 
 use crate::install::{MALLOC, RT_SHARED, RT_SHARED_NAME, RT_STATIC, SHARED, SHARED_NAME, STATIC};
 use std::io;
 
-/// One package.
+/// A package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Its name. For rpm, [`Part::rpm`] has another one.
+    /// Its name. [`Part::rpm`] is the name for rpm.
     pub name: &'static str,
-    /// Its section of Debian.
+    /// Its section in Debian.
     pub section: &'static str,
     /// One line.
     pub summary: &'static str,
     /// Paragraphs of lines.
     pub description: &'static str,
-    /// What it takes: names of files, and directories with a `/` at the end, wherever they are. Each takes something.
+    /// Its files: file names, and directories with a `/` at the end, at any path. Each must match something.
     takes: &'static [&'static str],
-    /// The package of the same version that it needs.
+    /// Another package with the same version that it depends on.
     pub needs: Option<&'static str>,
-    /// Whether it has shared libraries, which the dynamic linker is to find.
+    /// Whether it has shared libraries for the dynamic linker.
     pub is_library: bool,
 }
 
-/// The suite. It is the last one in [`PARTS`], and the only one with scripts.
+/// The suite. It is the last one in [`PARTS`], and the only one with maintainer scripts.
 pub const SUITE: &str = "millpond";
 
-/// What every part but some have in common.
+/// Default values.
 const PLAIN: Part = Part {
     name: SUITE,
     section: "admin",
@@ -36,7 +36,7 @@ const PLAIN: Part = Part {
     is_library: false,
 };
 
-/// Every package. A file is in the first one that takes it.
+/// All packages. A file is in the first one that takes it.
 pub const PARTS: [Part; 7] = [
     Part {
         name: "millpond-dbgsym",
@@ -119,12 +119,12 @@ pub const PARTS: [Part; 7] = [
 ];
 
 impl Part {
-    /// Its name for rpm, after the customs there.
+    /// Its name for rpm, by rpm's conventions.
     pub fn rpm(&self) -> String {
         self.name.replace("-dbgsym", "-debuginfo").replace("-dev", "-devel")
     }
 
-    /// Whether it is that of the programs.
+    /// Whether it is the package with the programs.
     pub fn is_suite(&self) -> bool {
         self.name == SUITE
     }
@@ -133,7 +133,7 @@ impl Part {
 /// The files of each package, in the order of [`PARTS`].
 ///
 /// # Errors
-/// What a package should take was not installed.
+/// An expected file of a package was not installed.
 pub fn divide(files: &[String]) -> io::Result<Vec<(Part, Vec<String>)>> {
     let mut parts: Vec<(Part, Vec<String>)> = PARTS.map(|part| (part, Vec::new())).into();
     for file in files {

@@ -1,4 +1,4 @@
-//! Packages for distributions with rpm, by `rpmbuild`: one description of all, of which each part is a subpackage.
+//! Packages for distributions with rpm, made by `rpmbuild`: one spec file, with each part as a subpackage.
 
 use super::parts::{PARTS, Part, divide};
 use super::run::{AFTER_INSTALLATION, AFTER_REMOVAL, BEFORE_REMOVAL, RELEASE, Run, VERSION};
@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Nothing is compiled and nothing changed, and no time or name of this machine is written.
+/// Nothing is compiled or changed, and no time or name of this machine is written.
 const SETTINGS: [&str; 8] = [
     "debug_package %{nil}",
     "__os_install_post %{nil}",
@@ -23,7 +23,7 @@ const SETTINGS: [&str; 8] = [
     "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
 ];
 
-/// Makes one package for each part.
+/// Makes one package per part.
 pub fn make(run: &Run) -> io::Result<Vec<PathBuf>> {
     let root = run.install("rpm", "/usr", "lib64")?;
     let top = run.work.path().join("rpmbuild");
@@ -42,12 +42,12 @@ pub fn make(run: &Run) -> io::Result<Vec<PathBuf>> {
     Ok(PARTS.map(|part| run.out.join(name(part))).into())
 }
 
-/// The text for rpmbuild.
+/// The spec file.
 fn description(run: &Run, root: &Path) -> io::Result<String> {
     let parts = divide(&tree::files(root)?)?;
     let mut preamble = String::new();
     let mut rest = format!("%install\ncp -a {}/. %{{buildroot}}\n\n", text(root));
-    // The suite is the package itself, which comes first.
+    // The suite is the main package, which comes first.
     for (part, files) in parts.iter().rev() {
         preamble += &head(run, part);
         let package = if part.is_suite() { String::new() } else { format!("-n {}", part.rpm()) };
@@ -74,7 +74,7 @@ fn description(run: &Run, root: &Path) -> io::Result<String> {
     Ok(preamble + &rest + &changes)
 }
 
-/// What a package is.
+/// The head of a package.
 fn head(run: &Run, part: &Part) -> String {
     let mut text = match part.is_suite() {
         true => format!(
@@ -89,7 +89,7 @@ fn head(run: &Run, part: &Part) -> String {
         let _ = writeln!(text, "Requires: {} = {VERSION}-{RELEASE}", needs.rpm());
     }
     if part.section == "debug" {
-        // What is taken out of a library provides and needs nothing.
+        // Debug information provides and requires nothing.
         text += "AutoReqProv: no\n";
     }
     let package = if part.is_suite() { String::new() } else { format!("-n {}", part.rpm()) };
@@ -97,13 +97,13 @@ fn head(run: &Run, part: &Part) -> String {
     text
 }
 
-/// With a capital letter, as is the custom.
+/// Capitalises the first letter, by convention.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
-/// The files of a package, and the directories that no other package has.
+/// The files of a package, and its own directories.
 fn listed(files: &[String]) -> String {
     let is_own = |dir: &&str| dir.rsplit('/').any(|part| part == "millpond");
     let above = |file: &'_ String| {

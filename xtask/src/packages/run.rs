@@ -1,4 +1,4 @@
-//! What all packages of one run have in common.
+//! The common data of all packages of one run.
 
 use super::tool::said;
 use super::tree;
@@ -8,21 +8,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What scripts of packages do, for each format in its own cases.
+/// The bodies of maintainer scripts, used by each format in its own cases.
 pub const BEFORE_REMOVAL: &str = include_str!("../../../packages/before-removal.sh");
 pub const AFTER_INSTALLATION: &str = include_str!("../../../packages/after-installation.sh");
 pub const AFTER_REMOVAL: &str = include_str!("../../../packages/after-removal.sh");
 
-/// The version, and the number of the package of this version.
+/// The version, and the package revision.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub const RELEASE: &str = "1";
 
-/// The machine for which we build, as formats call it.
+/// The target architecture, as named by the formats.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
-    /// As Rust and rpm do.
+    /// Name in Rust and rpm.
     pub name: &'static str,
-    /// As Debian does.
+    /// Name in Debian.
     pub deb: &'static str,
     /// Debian's directory of libraries.
     pub deb_libraries: &'static str,
@@ -33,24 +33,24 @@ pub const MACHINES: [Machine; 2] = [
     Machine { name: "aarch64", deb: "arm64", deb_libraries: "lib/aarch64-linux-gnu" },
 ];
 
-/// What all packages of one run have in common.
+/// The common data of all packages of one run.
 #[derive(Debug)]
 pub struct Run {
-    /// What was built.
+    /// The files to package.
     pub built: Built,
-    /// Where packages go.
+    /// The output directory.
     pub out: PathBuf,
-    /// For trees on the way. It is removed at the end.
+    /// Directory for intermediate trees, removed at the end.
     pub work: tempfile::TempDir,
     pub machine: Machine,
     /// Seconds since 1970: the time of all files.
     pub epoch: String,
-    /// The person who makes them: `Name <address>`.
+    /// The maintainer: `Name <address>`.
     pub maintainer: String,
 }
 
 impl Run {
-    /// Packages of what was built, for this kind of machine.
+    /// Packages of `built`, for this architecture.
     pub fn new(built: Built, out: &Path, epoch: &str) -> io::Result<Run> {
         let machine = MACHINES.into_iter().find(|machine| machine.name == env::consts::ARCH);
         let machine =
@@ -59,7 +59,7 @@ impl Run {
         Ok(Run { built, out, work, machine, epoch: epoch.to_owned(), maintainer: maintainer() })
     }
 
-    /// Installs into an empty tree: below `usr` or `usr/local`. Names that other packages have are left out.
+    /// Installs into an empty tree: below `usr` or `usr/local`. Names of other packages are left out.
     pub fn install(&self, format: &str, prefix: &str, libdir: &str) -> io::Result<PathBuf> {
         let root = self.work.path().join(format);
         let wish =
@@ -69,7 +69,7 @@ impl Run {
         Ok(root)
     }
 
-    /// The time of all files, in a form of `date`.
+    /// The time of all files, in a format of `date`.
     pub fn date(&self, form: &str) -> io::Result<String> {
         let mut date = Command::new("date");
         date.env("LC_ALL", "C").args(["-u", "-d", &format!("@{}", self.epoch), form]);
@@ -77,7 +77,7 @@ impl Run {
     }
 }
 
-/// The name and address that Debian's tools use, or those of no person.
+/// Name and address from the variables of Debian's tools, or a placeholder.
 fn maintainer() -> String {
     let of = |name: &str, other: &str| {
         env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| other.to_owned())

@@ -1,4 +1,4 @@
-//! Packages of stand-ins: small programs and libraries in the place of what takes minutes to build.
+//! Packages with stand-ins: small programs and libraries instead of those that take minutes to build.
 
 use super::parts::{PARTS, SUITE, divide};
 use super::run::{AFTER_INSTALLATION, AFTER_REMOVAL, BEFORE_REMOVAL, MACHINES, VERSION};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 const EPOCH: &str = "1700000000";
 
-/// Answers what the installation asks of the program.
+/// A stand-in that answers the queries of the installation.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// What is needed, with the package of Debian that has it.
+/// Required programs, with their Debian packages.
 const TOOLS: [(&str, &str); 7] = [
     ("cc", "build-essential"),
     ("objcopy", "binutils"),
@@ -41,7 +41,7 @@ const TOOLS: [(&str, &str); 7] = [
     ("cpio", "cpio"),
 ];
 
-/// Says what is lacking, if something is.
+/// Whether a program is missing; prints which.
 fn is_skipped(test: &str) -> bool {
     let lacking = TOOLS.iter().find(|(program, _)| !has_program(program));
     if let Some((program, package)) = lacking {
@@ -56,7 +56,7 @@ fn compile(dir: &Path, text: &str, name: &str, more: &[&str]) {
     said(Command::new("cc").args(["-g", "-o"]).arg(dir.join(name)).arg(&source).args(more)).unwrap();
 }
 
-/// Stand-ins for all that is built.
+/// Stand-ins for all build results.
 fn built(dir: &Path) -> Built {
     compile(dir, PROGRAM, "millpond", &[]);
     for (name, shared) in
@@ -76,14 +76,14 @@ fn built(dir: &Path) -> Built {
     Built { program: dir.join("millpond"), libraries: dir.to_path_buf() }
 }
 
-/// Packages of one run, and what they were made of.
+/// Packages of one run, and their input.
 struct Made {
     dir: tempfile::TempDir,
     built: Built,
     packages: Vec<PathBuf>,
 }
 
-/// The packages of the tests that run now: the last one removes them.
+/// The packages, shared by the running tests. The last test removes them.
 fn made() -> Arc<Made> {
     static SHARED: Mutex<Weak<Made>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ impl Made {
         self.packages.iter().filter(move |package| package.to_string_lossy().ends_with(end))
     }
 
-    /// What a package of Debian has, unpacked: its files, and its control files in `DEBIAN`.
+    /// An unpacked Debian package: its files, and its control files in `DEBIAN`.
     fn unpacked(&self, name: &str) -> PathBuf {
         let to = tempfile::tempdir_in(self.dir.path()).unwrap().keep().join(name);
         let begin = format!("{name}_");
@@ -112,7 +112,7 @@ impl Made {
         to
     }
 
-    /// What is installed with the same names left out, below `/`. Manual pages have their ending in packages.
+    /// The installed files below `/`, with the same names left out. Manual pages have the suffix that they have in packages.
     fn installed(&self, prefix: &str, libdir: &str) -> BTreeSet<String> {
         let root = self.dir.path().join("installed").join(prefix.trim_start_matches('/')).join(libdir);
         let wish =
@@ -253,7 +253,7 @@ fn scripts_of_packages_are_understood_by_a_shell() {
     for name in ["prerm", "postinst", "postrm"] {
         said(Command::new("sh").arg("-n").arg(root.join(name))).unwrap();
     }
-    // In other cases than its own a script does nothing.
+    // In cases of other actions a script does nothing.
     for case in ["upgrade", "abort-remove"] {
         for name in ["prerm", "postinst", "postrm"] {
             assert_eq!(said(Command::new(root.join(name)).arg(case)).unwrap(), "", "{name} {case}");

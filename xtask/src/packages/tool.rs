@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a tool prints. Where it cannot be started, the package of Debian that has it is told.
+/// The output of a tool. If it cannot be started, the error names its Debian package.
 pub fn said(command: &mut Command) -> io::Result<String> {
     let name = command.get_program().to_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|error| {
@@ -24,7 +24,7 @@ pub fn said(command: &mut Command) -> io::Result<String> {
     Err(io::Error::other(format!("{} ended with {}: {}", name.display(), output.status, errors.trim())))
 }
 
-/// The word of a system for a path of ours: no path that we make has other characters.
+/// A path as text. Paths made here have no other characters.
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Trees of files on their way into packages: what is in them, compressed manual pages, modes of directories.
+//! Trees of files for packages: their contents, compressed manual pages, modes of directories.
 
 use super::tool::said;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Files and links below a directory, by their paths from there, in order. Directories get mode 755.
+/// Files and links below a directory, as relative paths, in order. Sets the mode of directories to 755.
 pub fn files(root: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     gather(root, root, &mut found)?;
@@ -30,7 +30,7 @@ fn gather(root: &Path, dir: &Path, found: &mut Vec<String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Compresses every manual page below a directory of a tree.
+/// Compresses all manual pages below a directory of a tree.
 pub fn compress_manual(root: &Path, manual: &Path) -> io::Result<()> {
     let pages: Vec<_> = files(manual)?.into_iter().map(|page| manual.join(page)).collect();
     said(Command::new("gzip").current_dir(root).args(["-9", "--no-name"]).args(pages)).map(drop)

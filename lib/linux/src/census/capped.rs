@@ -1,7 +1,7 @@
-//! Which threads that could run wait for the CPU cap of a group.
+//! Finds runnable threads that wait because of the CPU cap of a cgroup.
 //!
-//! The kernel says of a group how long its run queues were stopped, and of a thread only that it could run. A thread that could run counts as kept from
-//! its CPU by a cap where, since the look before, a group above it was stopped for longer than it ran.
+//! The kernel reports for a cgroup how long its run queues were throttled, and for a thread only that it is runnable. A runnable
+//! thread counts as throttled if, since the previous reading, a cgroup above it was throttled for longer than it ran.
 
 use super::entries::Seen;
 use crate::Os;
@@ -10,11 +10,11 @@ use crate::view::with_ancestors;
 use millpond_model::{Doing, Nanos};
 use std::collections::BTreeMap;
 
-/// What the groups with a cap had lost and used at the last look.
+/// Figures of capped cgroups at the previous reading.
 #[derive(Debug, Default)]
 pub(super) struct CappedGroups(BTreeMap<String, Figures>);
 
-/// What a group with a cap lost to it, and used; and what the cap allows in a second.
+/// Throttled time and CPU time of a capped cgroup, and the CPU time per second that the cap allows.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
     lost: Nanos,
@@ -23,7 +23,7 @@ struct Figures {
 }
 
 impl CappedGroups {
-    /// Marks threads that wait for a cap. Only files of groups with threads that could run are read.
+    /// Marks threads that wait for a cap. Reads only files of cgroups with runnable threads.
     pub(super) fn mark(&mut self, os: &Os, at: Nanos, before: Option<Nanos>, seen: &mut [Seen]) {
         let mut places: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let mut now: BTreeMap<String, Option<Figures>> = BTreeMap::new();
@@ -37,7 +37,7 @@ impl CappedGroups {
         let is_stopped = |path: &String| {
             let (now, then) = now.get(path).zip(self.0.get(path))?;
             let lost = now.lost - then.lost;
-            // Where its use is not counted, the most that the cap allows.
+            // Where CPU time is not counted, assume the most that the cap allows.
             let passed = before.map_or(0.0, |before| (at - before).as_secs_f64());
             let used = now.used.zip(then.used).map(|(now, then)| (now - then).as_secs_f64());
             let used = used.unwrap_or(passed * now.quota.as_secs_f64());
@@ -53,7 +53,7 @@ impl CappedGroups {
     }
 }
 
-/// The group of a process in the hierarchy of the CPU controller, and those above it.
+/// The cgroup of a process in the hierarchy of the CPU controller, and its ancestors.
 fn groups_above(os: &Os, pid: u32) -> Vec<String> {
     os.cpu_place(pid).ok().flatten().map(|place| with_ancestors(&place)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What costs a file per process, and is read only where it was asked for: sizes, sets and zones.
+//! Data that costs one more file per process, and is read only on request: sizes, sets and zones.
 
 use crate::census::entries::Seen;
 use crate::zones::ContainerNames;
@@ -7,22 +7,22 @@ use millpond_machine::facets::CensusOptions;
 use millpond_model::{CpuId, LgrpId, Named, PsetId};
 use std::collections::{BTreeMap, HashMap};
 
-/// The zone of everything that is in no other.
+/// The zone of processes that are in no other zone.
 const GLOBAL: &str = "global";
 
-/// What belongs to a process.
+/// Data of one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Own {
     /// Its address space, in KiB.
     pub(super) size: Option<u64>,
-    /// What of it is in memory, in KiB.
+    /// Resident memory, in KiB.
     pub(super) rss: Option<u64>,
     /// Its zone.
     pub(super) zone: Named,
     set: PsetIdOr,
 }
 
-/// A set; the default one unless it is known.
+/// A set; the default set unless known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PsetIdOr(PsetId);
 
@@ -32,17 +32,17 @@ impl Default for PsetIdOr {
     }
 }
 
-/// What belongs to each process, as far as it was asked for.
+/// Data of each process, as far as requested.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     own: BTreeMap<u32, Own>,
-    /// Sets of threads that are elsewhere than their process.
+    /// Sets of threads whose set differs from that of their process.
     threads: BTreeMap<(u32, u32), PsetId>,
     homes: BTreeMap<CpuId, LgrpId>,
 }
 
 impl Places {
-    /// Looks at the processes of threads that are ascending.
+    /// Reads the processes of `seen`, which is in ascending order.
     pub(super) fn look(machine: &LinuxMachine, options: CensusOptions, seen: &[Seen]) -> Places {
         let mut places = Places::default();
         if !options.places && !options.memory {
@@ -77,7 +77,8 @@ impl Places {
         places
     }
 
-    /// Version 1 lets threads of a process be in different groups. The groups are asked, not the threads: they are far fewer.
+    /// On version 1, threads of one process can be in different cgroups. Reads the cgroups instead of the threads, because there
+    /// are far fewer of them.
     fn look_at_threads(&mut self, os: &Os, seen: &[Seen]) {
         let Some(sets) = threads_of_sets(os) else { return };
         for threads in seen.chunk_by(|a, b| a.pid == b.pid).filter(|threads| threads.len() > 1) {
@@ -91,7 +92,7 @@ impl Places {
         }
     }
 
-    /// What belongs to a process.
+    /// Data of a process.
     pub(super) fn of(&self, pid: u32) -> Option<&Own> {
         self.own.get(&pid)
     }
@@ -102,13 +103,14 @@ impl Places {
         self.threads.get(&lwp).copied().unwrap_or_else(own)
     }
 
-    /// The home of who was on that CPU last.
+    /// The home group of a thread that ran on `cpu` last.
     pub(super) fn home(&self, cpu: CpuId) -> Option<LgrpId> {
         self.homes.get(&cpu).copied()
     }
 }
 
-/// The set of each thread in the groups of sets (version 1); who is in none of them is not there. `None` where the tree cannot be read.
+/// The set of each thread, from the cgroups of sets (version 1). Threads in no set are left out. `None` where the tree cannot be
+/// read.
 fn threads_of_sets(os: &Os) -> Option<HashMap<u32, PsetId>> {
     let mount = os.hierarchy.mount()?;
     let mut sets = HashMap::new();
@@ -116,7 +118,7 @@ fn threads_of_sets(os: &Os) -> Option<HashMap<u32, PsetId>> {
         let Some(set) = names::owner(&name) else { continue };
         let mut left = vec![mount.join(&name)];
         while let Some(dir) = left.pop() {
-            // One that is gone meanwhile has no threads.
+            // A removed cgroup has no threads.
             let tasks = os.root.read(&dir.join("tasks")).ok().flatten().unwrap_or_default();
             sets.extend(tasks.split_ascii_whitespace().filter_map(|tid| Some((tid.parse().ok()?, set))));
             left.extend(os.root.dirs(&dir).unwrap_or_default().iter().map(|name| dir.join(name)));
@@ -129,7 +131,7 @@ fn set_at(path: &str) -> PsetId {
     names::owner(path).unwrap_or(PsetId::DEFAULT)
 }
 
-/// The zone of a process: its cgroup, or the one from which it came into a set.
+/// The zone of a process: its cgroup, or its original cgroup if it was moved into a set.
 fn zone_at(machine: &LinuxMachine, names: &ContainerNames, path: &str) -> Named {
     let home = match names::owner(path) {
         Some(_) => path.rsplit('/').next().and_then(names::origin).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What was seen of threads, by either source, as entries of a roster.
+//! Conversion of thread data from either source into entries of the facet.
 
 use crate::census::details::Places;
 use millpond_model::{
@@ -6,65 +6,65 @@ use millpond_model::{
     Standing, ThreadEntry,
 };
 
-/// Threads of the kernel have this flag.
+/// Flag of kernel threads.
 const PF_KTHREAD: u32 = 0x0020_0000;
 
 const POLICY_IDLE: u32 = 5;
 const POLICY_DEADLINE: u32 = 6;
 
-/// The kernel's number for how nice nobody is.
+/// Static priority of nice 0 (`NICE_TO_PRIO(0)`).
 const NOT_NICE: i32 = 120;
-/// The kernel's priorities below this one are real-time ones.
+/// Kernel priorities below this one are real-time (`MAX_RT_PRIO`).
 const REAL_TIME: i32 = 100;
-/// Levels of RT.
+/// Highest level of class RT.
 const RT_LAST: i32 = 59;
 
-/// The precision with which `/proc` tells when a thread began: what two looks at the same thread agree in.
+/// Resolution of thread start times in `/proc`. Two readings of one thread agree to this precision.
 pub(super) const BEGAN_NS: u64 = 10_000_000;
 
-/// A thread, or a whole process where only processes are looked at.
+/// Raw data of a thread, or of a whole process where only processes are listed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Seen {
-    /// The process.
+    /// Process id.
     pub(super) pid: u32,
-    /// The thread.
+    /// Thread id.
     pub(super) tid: u32,
-    /// Its session.
+    /// Session id.
     pub(super) session: u32,
-    /// Its short name.
+    /// Short name (`comm`).
     pub(super) name: String,
-    /// The kernel's flags.
+    /// Kernel flags (`PF_*`).
     pub(super) flags: u32,
-    /// What it does.
+    /// Current activity.
     pub(super) doing: Doing,
-    /// The CPU that it was on last.
+    /// Last CPU.
     pub(super) cpu: u32,
-    /// The kernel's priority: below 0 for a deadline, below 100 for real time.
+    /// Kernel priority: below 0 for deadline threads, below 100 for real-time threads.
     pub(super) prio: i32,
-    /// How nice it is.
+    /// Nice value.
     pub(super) nice: i32,
-    /// The scheduling policy.
+    /// Scheduling policy.
     pub(super) policy: u32,
-    /// Its class and level, where the scheduler of the classes schedules it.
+    /// Class and level, if the scheduler of the classes schedules the thread.
     pub(super) level: Option<(Class, i16)>,
-    /// When it began, on the monotonic clock.
+    /// Start time, on the monotonic clock.
     pub(super) began: Nanos,
     /// CPU time.
     pub(super) time: Nanos,
-    /// That of the threads of the process that ended; with the first thread only.
+    /// CPU time of ended threads of the process; only on the first thread.
     pub(super) ended: Nanos,
-    /// The real user and the effective one.
+    /// Real and effective user id.
     pub(super) users: (u32, u32),
-    /// How many threads this stands for.
+    /// Number of threads that this entry represents.
     pub(super) threads: u32,
-    /// Where its time went.
+    /// Time by microstate.
     pub(super) spent: Option<Spent>,
-    /// What its waits were for, where that is kept.
+    /// Causes of its waits, where they are recorded.
     pub(super) causes: Option<Causes>,
 }
 
 impl Seen {
-    /// Whether it is a part of the kernel.
+    /// Whether it is a kernel thread.
     pub(super) fn is_kernel(&self) -> bool {
         self.flags & PF_KTHREAD != 0
     }
@@ -98,7 +98,7 @@ impl Seen {
         }
     }
 
-    /// As a thread.
+    /// Converts to an entry of a thread.
     pub(super) fn thread(&self, places: &Places) -> ThreadEntry {
         ThreadEntry {
             lwp: Lwp { pid: Pid(self.pid), lwp: LwpId(self.tid) },
@@ -119,7 +119,7 @@ fn priority(seen: &Seen) -> i16 {
     let points = match seen.prio {
         prio if prio < 0 || seen.policy == POLICY_DEADLINE => 100 + RT_LAST,
         prio if prio < REAL_TIME => 100 + (REAL_TIME - 2 - prio).clamp(0, RT_LAST),
-        // What a program in the kernel tells may be anything.
+        // Saturating arithmetic: values from a BPF program are untrusted.
         _ if seen.is_kernel() => 60i32.saturating_sub(seen.nice.min(0)),
         _ if seen.policy == POLICY_IDLE => 0,
         prio => (29 - prio.saturating_sub(NOT_NICE).saturating_mul(3) / 2).clamp(0, 59),
@@ -127,7 +127,7 @@ fn priority(seen: &Seen) -> i16 {
     i16::try_from(points).unwrap_or(0)
 }
 
-/// The processes of threads that are ascending.
+/// Entries of the processes of `seen`, which is in ascending order.
 pub(super) fn processes(seen: &[Seen], places: &Places) -> Vec<ProcessEntry> {
     seen.chunk_by(|a, b| a.pid == b.pid).filter_map(|threads| process(threads, places)).collect()
 }
@@ -157,25 +157,25 @@ fn process(threads: &[Seen], places: &Places) -> Option<ProcessEntry> {
     })
 }
 
-/// What the kernel keeps by itself about a thread.
+/// Per-thread figures that the kernel keeps without BPF programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// How old it is.
+    /// Time since the thread began.
     pub(super) age: Nanos,
-    /// CPU time, which is exact.
+    /// CPU time, exact.
     pub(super) time: Nanos,
-    /// In user mode and in the kernel, as clock ticks found it.
+    /// User and system time, sampled by clock ticks.
     pub(super) ticks: [u64; 2],
-    /// How long it waited for a CPU.
+    /// Time waited for a CPU.
     pub(super) waited: Nanos,
-    /// Switches of its own will.
+    /// Voluntary context switches.
     pub(super) voluntary: Option<u64>,
-    /// Other switches.
+    /// Involuntary context switches.
     pub(super) involuntary: Option<u64>,
 }
 
 impl Kept {
-    /// As microstates: sleep is what remains.
+    /// Converts to microstates. The remaining time is sleep.
     pub(super) fn spent(&self) -> Spent {
         let [user, system] = self.ticks.map(u128::from);
         let share = |part: u128, all: u128| u128::from(self.time.0) * part / all;
@@ -229,12 +229,12 @@ pub(in crate::census) mod tests {
         assert_eq!(of(0, POLICY_IDLE, 120, 0), ("FX", 0));
         assert_eq!(of(PF_KTHREAD, 0, 120, 0), ("SYS", 60));
         assert_eq!(of(PF_KTHREAD, 0, 100, -20), ("SYS", 80));
-        // SCHED_FIFO 1, 50 and 99, and a promise.
+        // SCHED_FIFO 1, 50 and 99, and SCHED_DEADLINE.
         assert_eq!(of(0, 1, 98, 0), ("RT", 100));
         assert_eq!(of(0, 1, 49, 0), ("RT", 149));
         assert_eq!(of(0, 1, 0, 0), ("RT", 159));
         assert_eq!(of(0, POLICY_DEADLINE, -1, 0), ("RT", 159));
-        // MappedWords that are no priority at all.
+        // Values that are not valid priorities.
         assert_eq!((of(0, 0, i32::MAX, 0), of(PF_KTHREAD, 0, 120, i32::MIN)), (("TS", 0), ("SYS", 0)));
     }
 

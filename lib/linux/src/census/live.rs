@@ -1,6 +1,6 @@
-//! Microstates on the machine that runs the tests. Relations only, never times: a thread that computes is found computing for most of its
-//! time on a CPU, and one that sleeps is found asleep for as long as it slept. What the machine or the rights of the tests do not allow is skipped, and
-//! says why.
+//! Microstates on the machine that runs the tests. The tests check relations, never absolute times: a thread that computes spends
+//! most of its time on a CPU, and a sleeping thread is asleep for as long as it slept. A test that the machine or the rights do
+//! not allow is skipped with a message.
 
 use super::programs;
 use crate::{Os, Root};
@@ -31,13 +31,13 @@ pub(super) fn listed(watching: &mut Watching) -> BTreeMap<u32, Record> {
     watching.list().unwrap().into_iter().map(|record| (record.tid, record)).collect()
 }
 
-/// What a thread spent between two looks, by state.
+/// Time that a thread spent between two readings, by state.
 pub(super) fn between(before: &BTreeMap<u32, Record>, after: &BTreeMap<u32, Record>, tid: u32) -> [u64; 8] {
     let (before, after) = (before[&tid].account.unwrap(), after[&tid].account.unwrap());
     std::array::from_fn(|state| after.times[state] - before.times[state])
 }
 
-/// Asks the kernel for its number so many times.
+/// Makes `times` system calls.
 fn call(times: u64) {
     for _ in 0..times {
         let _ = rustix::process::getppid();
@@ -118,7 +118,7 @@ fn check_states(mut watching: Watching, keeps_calls: bool) {
     let calls = |at: &BTreeMap<u32, Record>| at[&own_number()].account.unwrap().calls;
     assert!(!keeps_calls || calls(&after).unwrap() - calls(&before).unwrap() >= MANY);
     assert!(user > 0 && (system > 0 || !keeps_calls), "{spent:?}");
-    // Another test may load programs, for whose end the last look waits.
+    // Loading BPF programs in another test can delay the last reading.
     let whole = spent.iter().sum::<u64>() - lock;
     assert!(user + system + waiting > whole / 10 * 9, "{spent:?}");
     for (tid, state) in [(waiter, 4), (sleeper, 5)] {

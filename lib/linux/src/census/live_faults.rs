@@ -1,6 +1,6 @@
-//! Faults that wait for a disk, on the machine that runs the tests: a thread reads pages of a file of its own, or executes them, that are no longer in
-//! memory. Its sleep then is that of faults, of data or of text, and no other. Where a file system keeps its pages all the same, as one in memory does,
-//! there is nothing to wait for, and the test is skipped.
+//! Page faults that wait for a disk, on the machine that runs the tests. A thread reads or executes pages of its own file that
+//! are not in the page cache. Its sleep then counts as data fault or text fault, and as no other state. On a file system that
+//! keeps its pages in memory there is no disk wait, and the test is skipped.
 
 use super::live::{between, listed, own_number, watching};
 use rustix::fs::{Advice as FileAdvice, fadvise, fsync};
@@ -14,12 +14,12 @@ use std::sync::mpsc;
 
 const PAGES: usize = 256;
 
-/// The states of the account.
+/// Indices of states in the account.
 const TEXT_FAULT: usize = 2;
 const DATA_FAULT: usize = 3;
 const ASLEEP: usize = 5;
 
-/// A function that only returns, in the machine's own words. Empty where nobody wrote it down.
+/// Machine code of a function that returns immediately. Empty on architectures where it is not defined.
 const RETURN: &[u8] = if cfg!(target_arch = "x86_64") {
     &[0xc3]
 } else if cfg!(target_arch = "aarch64") {
@@ -30,7 +30,7 @@ const RETURN: &[u8] = if cfg!(target_arch = "x86_64") {
     &[]
 };
 
-/// A file of ours in memory that is not there.
+/// A mapping of a temporary file whose pages are not in memory.
 struct Mapped {
     at: *mut c_void,
     page: usize,
@@ -38,10 +38,11 @@ struct Mapped {
 }
 
 impl Mapped {
-    /// Every page begins with `head`. It lies where the tests were built, which is on a disk more often than the place for temporary files.
+    /// Every page begins with `head`. The file is in the build directory, which is on a disk more often than the directory for
+    /// temporary files.
     ///
     /// # Errors
-    /// Why its pages cannot be fetched from a disk here.
+    /// Why its pages cannot be read from a disk here.
     fn new(head: &[u8], protection: ProtFlags) -> Result<Mapped, String> {
         let page = rustix::param::page_size();
         let beside = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
@@ -50,10 +51,11 @@ impl Mapped {
         (0..PAGES).for_each(|n| file.write_all_at(head, (n * page) as u64).unwrap());
         fsync(&file).map_err(|error| error.to_string())?;
         fadvise(&file, 0, None, FileAdvice::DontNeed).map_err(|error| error.to_string())?;
-        // SAFETY: a new mapping where the kernel finds room for it; nobody else has the file, whose length stays.
+        // SAFETY: a new mapping at an address that the kernel chooses. No other process has the file, and its length does not
+        // change.
         let at = unsafe { mmap(null_mut(), PAGES * page, protection, MapFlags::PRIVATE, &file, 0) };
         let mapped = Mapped { at: at.map_err(|error| error.to_string())?, page, _file: file };
-        // SAFETY: the whole of our mapping.
+        // SAFETY: the range is the whole of our mapping.
         unsafe { madvise(mapped.at, PAGES * page, Advice::Random) }.map_err(|error| error.to_string())?;
         match mapped.resident() {
             0 => Ok(mapped),
@@ -61,10 +63,10 @@ impl Mapped {
         }
     }
 
-    /// How many of its pages are in memory.
+    /// Number of its pages that are in memory.
     fn resident(&self) -> usize {
         let mut pages = [0u8; PAGES];
-        // SAFETY: the kernel writes a byte for each page of our mapping, for which there is room.
+        // SAFETY: the kernel writes one byte per page of our mapping, and `pages` has that many bytes.
         let told = unsafe { libc::mincore(self.at, PAGES * self.page, pages.as_mut_ptr()) };
         assert_eq!(told, 0, "{}", std::io::Error::last_os_error());
         pages.iter().filter(|page| **page & 1 != 0).count()
@@ -72,21 +74,21 @@ impl Mapped {
 
     fn pages(&self) -> impl Iterator<Item = *const u8> {
         let (first, page) = (self.at.cast::<u8>().cast_const(), self.page);
-        // SAFETY: each is within the mapping.
+        // SAFETY: each offset is within the mapping.
         (0..PAGES).map(move |n| unsafe { first.add(n * page) })
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: our mapping, of which nobody keeps an address.
+        // SAFETY: this is our mapping, and no address of it is used afterwards.
         let _ = unsafe { munmap(self.at, PAGES * self.page) };
     }
 }
 
-/// How often this thread gave up its CPU because it had to wait.
+/// Voluntary context switches of this thread.
 fn sleeps() -> u64 {
-    // SAFETY: numbers only, of which zero is one.
+    // SAFETY: the structure has only integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes the structure, which is ours.
     let told = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
@@ -94,7 +96,7 @@ fn sleeps() -> u64 {
     u64::try_from(usage.ru_nvcsw).unwrap()
 }
 
-/// What a thread spent, by state, while it used each page once; `None` where that was skipped, which is told.
+/// Time that a thread spent, by state, while it touched each page once. `None`, with a message, where the test is skipped.
 fn spent_using(
     name: &str,
     (head, protection): (&[u8], ProtFlags),
@@ -117,7 +119,7 @@ fn spent_using(
             let before = sleeps();
             using(&mut mapped.pages());
             tell.send(Ok(sleeps() - before)).unwrap();
-            // The mapping stays until it was looked at.
+            // Keeps the mapping until the reading is done.
             let _ = wait.recv();
         });
         let tid = u32::try_from(hear.recv().unwrap()?).unwrap();
@@ -142,7 +144,7 @@ fn who_waits_for_pages_of_data_is_found_in_a_fault_of_data() {
     let name = "who_waits_for_pages_of_data_is_found_in_a_fault_of_data";
     let read = |pages: &mut dyn Iterator<Item = *const u8>| {
         for page in pages {
-            // SAFETY: the first byte of a page of a file that stays as long as it is.
+            // SAFETY: the first byte of a page of a mapped file whose length does not change.
             assert_eq!(unsafe { page.read_volatile() }, 7);
         }
     };
@@ -159,7 +161,8 @@ fn who_waits_for_pages_of_text_is_found_in_a_fault_of_text() {
     }
     let call = |pages: &mut dyn Iterator<Item = *const u8>| {
         for page in pages {
-            // SAFETY: there stands a function that takes nothing, gives nothing and returns; it may be executed, and nobody writes to it.
+            // SAFETY: the page holds a function without arguments and result that returns. The page is executable, and nothing
+            // writes to it.
             let function = unsafe { std::mem::transmute::<*const u8, extern "C" fn()>(page) };
             function();
         }

@@ -1,24 +1,25 @@
-//! Where a lock of a program lies: its address in the map of the process's memory (`/proc/PID/maps`).
+//! Location of a lock in a process: what its address belongs to in the memory map (`/proc/PID/maps`).
 //!
-//! An allocator is known by what its locks lie in: the data of a library that is one (`libjemalloc`, `libtcmalloc`, `libmimalloc`, …), the data of the C
-//! library, or the head of an arena of glibc. Each further arena of that begins at a multiple of 64 MiB with a description, and the arena with its
-//! lock behind it. The C library's own data holds the lock of the first arena, and of the list of arenas; those of its streams are behind it, in memory
-//! that is mapped without a name. A program that was linked statically has all of these in its own data, where they cannot be told from others.
+//! An allocator's locks are recognised by the mapping that holds them: the data of an allocator library (`libjemalloc`,
+//! `libtcmalloc`, `libmimalloc`, …), the data of the C library, or the head of a glibc arena. Each further glibc arena begins at
+//! a multiple of 64 MiB with a heap header, followed by the arena with its lock. The lock of the first arena and the lock of the
+//! arena list are in the C library's own data; the locks of streams follow in unnamed memory. A statically linked program has all
+//! of these in its own data, where they cannot be told apart.
 
 use crate::images::parse_maps;
 use millpond_model::LockPlace;
 
-/// What an arena of glibc begins at a multiple of.
+/// Alignment of further glibc arenas.
 const ARENA: u64 = 64 << 20;
-/// The lock of an arena is this near to its beginning.
+/// The lock of an arena lies within this distance of its beginning.
 const HEAD: u64 = 4096;
 
-/// What a mapping of an allocator has in its name: so do libraries of that trade, and arenas where the C library names them.
+/// Substring of the names of allocator mappings: libraries, and arenas where the C library names them.
 const MALLOC: &str = "malloc";
-/// How the names of C libraries begin. That of musl is its dynamic linker.
+/// Prefixes of the file names of C libraries. musl's C library is its dynamic linker.
 const C_LIBRARIES: [&str; 3] = ["libc.", "libc-", "ld-musl-"];
 
-/// The place of an address; `None` when nothing is mapped there.
+/// Location of an address; `None` when nothing is mapped there.
 pub(super) fn place(maps: &str, address: u64) -> Option<LockPlace> {
     let mapping = parse_maps(maps).into_iter().find(|mapping| mapping.contains(address))?;
     let module = mapping.module();

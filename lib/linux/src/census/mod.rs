@@ -1,4 +1,4 @@
-//! The census facet: threads and processes, and where the time of each goes. What stands behind `prstat`.
+//! The census facet: threads, processes and their microstates. The source of `prstat`.
 //!
 //! # Where figures come from
 //!
@@ -6,21 +6,25 @@
 //!   programs in the kernel ──▶ a record per thread, in one pass ──┐
 //!                                                                 ├──▶ Seen ──▶ ThreadEntry, ProcessEntry
 //!   /proc/PID, /proc/PID/task/TID: without programs ──────────────┘                 ▲
-//!   /proc/PID: sizes, cgroup, where they are asked for ─────────────────────────────┘
+//!   /proc/PID: sizes, cgroup, on request ──────────────────────────────────────────┘
 //! ```
 //!
-//! Programs close and begin a span at each switch, wake-up and system call, so that nothing is sampled and the spans of a thread add up to the
-//! time for which it was watched (`lib/bpf/programs/microstates`). What cannot be told: traps; and CPU time in a fault, which has
-//! no end that could be seen and counts as the time of whatever the thread did before.
+//! The BPF programs close and begin a span at each switch, wake-up and system call. Nothing is sampled, and the spans of a thread
+//! add up to the time for which it was watched (`lib/bpf/programs/microstates`). Two things cannot be measured: traps, and CPU
+//! time in a page fault. The end of a fault is not visible, so its CPU time counts as the preceding state of the thread.
 //!
-//! Without programs, and in a list without a watch, there is what the kernel keeps by itself: CPU time, exact as a sum and divided as clock
-//! ticks found it; how long it waited for a CPU; switches. Sleep is what remains.
+//! Without BPF programs, and in a list without a watch, the figures are those that the kernel keeps: CPU time, exact in total and
+//! divided into user and system by clock ticks; time waited for a CPU; context switches. The remaining time is sleep.
 //!
 //! # Priorities
 //!
-//! There is no global priority of Solaris here. TS: 29 for a thread that is not nice, and one and a half points for each of nice, 0 to 59;
-//! SCHED_IDLE, which is FX, 0. SYS: 60, and a point more for each that is less nice than 0. RT: 100 and the level, as in `dispatcher`.
-//! Where the scheduler of the classes is at work, it is asked for class and level of each thread that it schedules.
+//! Linux has no global priority as Solaris has. These values stand in for it:
+//!
+//! * TS: 29 at nice 0, one and a half points per nice level, 0 to 59. `SCHED_IDLE` counts as FX, 0.
+//! * SYS: 60, and one point per nice level below 0.
+//! * RT: 100 plus the level, as in `dispatcher`.
+//!
+//! Where the scheduler of the classes runs, it supplies class and level of each thread that it schedules.
 
 mod capped;
 mod details;
@@ -69,7 +73,7 @@ impl Census for LinuxMachine {
             let name = fields.next().filter(|name| !name.is_empty())?.to_owned();
             Some((fields.nth(1)?.parse().ok()?, name))
         };
-        // The first of several names is the one that listings show.
+        // Listings show the first of several names.
         text.lines().rev().filter_map(user).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Threads and processes as `/proc` shows them to everybody.
+//! Threads and processes from `/proc`, which needs no rights.
 
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
 use crate::procfs::{raw_comm, stat_field};
@@ -9,10 +9,10 @@ use millpond_machine::{Reason, Refusal};
 use millpond_model::{Doing, Nanos, printable};
 use std::path::Path;
 
-/// A clock tick of `/proc`, on every architecture.
+/// One clock tick in `/proc`, on every architecture.
 const TICK_NS: u64 = BEGAN_NS;
 
-/// Fields of a `stat` file by the numbers of the manual.
+/// Indices of fields of a `stat` file, as numbered in proc_pid_stat(5).
 mod field {
     pub(super) const STATE: usize = 3;
     pub(super) const SESSION: usize = 6;
@@ -27,10 +27,10 @@ mod field {
     pub(super) const POLICY: usize = 41;
 }
 
-/// Everything that lives, ascending. What ends meanwhile is left out.
+/// All threads or processes, ascending. Those that end meanwhile are left out.
 ///
 /// # Errors
-/// [`Refusal`] when there is nothing to read.
+/// [`Refusal`] when `/proc` cannot be read.
 pub(super) fn look(os: &Os, options: CensusOptions, since_boot: Nanos) -> Result<Vec<Seen>, Refusal> {
     let machine = |error: std::io::Error| Refusal::operation(Reason::Machine(error.to_string()));
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn look(os: &Os, options: CensusOptions, since_boot: Nanos) -> Result
     Ok(found)
 }
 
-/// The threads of a process, or the process alone where threads are not asked for; nothing of one that has ended.
+/// The threads of a process, or the process alone where threads are not requested. Empty for a process that has ended.
 ///
 /// # Errors
 /// [`Refusal`] when its threads cannot be read.
@@ -67,7 +67,7 @@ pub(super) fn process(
     Ok(tids.into_iter().filter_map(of).collect())
 }
 
-/// One thread or process, and how many threads it says that there are.
+/// One thread or process, and its thread count as `/proc` reports it.
 fn one(
     os: &Os,
     dir: &Path,
@@ -128,7 +128,7 @@ fn parse(text: &str, pid: u32, tid: u32) -> Option<(Seen, u32, [u64; 2])> {
     Some((seen, short(field::THREADS).unwrap_or(1), ticks))
 }
 
-/// `/proc` does not say who of those that could run does.
+/// The activity for a state letter. `/proc` does not distinguish running threads from runnable ones.
 fn doing(letter: &str) -> Doing {
     match letter {
         "R" => Doing::Runnable,
@@ -138,7 +138,7 @@ fn doing(letter: &str) -> Doing {
     }
 }
 
-/// The real and the effective user.
+/// Real and effective user id.
 fn users(os: &Os, dir: &Path) -> Option<(u32, u32)> {
     let status = os.root.read_value(&dir.join("status")).ok().flatten()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;

@@ -1,4 +1,4 @@
-//! Threads as programs in the kernel list them (`lib/bpf`).
+//! Threads from the BPF programs that list them (`lib/bpf`).
 
 use crate::Os;
 use crate::census::entries::{BEGAN_NS, Kept, Seen};
@@ -8,11 +8,11 @@ use millpond_machine::facets::Depth;
 use millpond_machine::{Reason, Refusal};
 use millpond_model::{CpuId, Doing, Microstate, Nanos, Spent, printable};
 
-/// Bits of what a thread does.
+/// Bits of the kernel's thread state.
 const STOPPED_OR_TRACED: u32 = 0x4 | 0x8;
 const NEW: u32 = 0x800;
 
-/// The microstates in the order of the programs; the last one of these is being stopped.
+/// The microstates in the order of the BPF programs; the last one here is "stopped".
 const IN_ORDER: [Microstate; STATES - 1] = [
     Microstate::User,
     Microstate::System,
@@ -23,10 +23,10 @@ const IN_ORDER: [Microstate; STATES - 1] = [
     Microstate::Latency,
 ];
 
-/// Loads them.
+/// Loads the BPF programs.
 ///
 /// # Errors
-/// Why there are none, as the second half of a sentence.
+/// Why they are unavailable, as the second half of a sentence.
 pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
     if !os.root.is_live() {
         return Err("it is a captured machine".to_owned());
@@ -35,11 +35,11 @@ pub(super) fn open(os: &Os, keep: Keep) -> Result<Watching, String> {
     Watching::open(keep, os.width()).map_err(|why| why.to_string())
 }
 
-/// Everything that lives, ascending, and when it was seen: each thread at a moment of its own, of which this is the middle one. `suspended`: for how long
-/// the machine was.
+/// All threads, ascending, and the time of the list. Each thread is read at its own time; the result is the middle one.
+/// `suspended` is the time for which the machine was suspended.
 ///
 /// # Errors
-/// [`Refusal`] when the kernel does not list it.
+/// [`Refusal`] when the kernel does not list them.
 pub(super) fn look(
     os: &Os,
     watching: &mut Watching,
@@ -61,7 +61,7 @@ pub(super) fn look(
         spent.signals = spent.signals.filter(|_| signals);
     }
     found.sort_unstable_by_key(|seen| (seen.pid, seen.tid));
-    // The kernel lists them in one order, so that their moments are in order, too.
+    // The kernel lists threads in one order, so their times ascend.
     let at = records.get(records.len() / 2).map_or(Nanos(0), |record| Nanos(record.now));
     Ok((at, found))
 }

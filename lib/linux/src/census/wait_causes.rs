@@ -1,7 +1,7 @@
-//! What the waits of threads were for, from the records of the programs in the kernel: threads by the numbers that we have for them, and of a wait
-//! that goes on its holder, which the memory of the process tells.
+//! Causes of waits, from the records of the BPF programs. Translates thread ids, and finds the holder of a contended lock in the
+//! memory of the process.
 //!
-//! A process in a namespace knows its threads by other numbers than we do. MappedWords of its memory hold its own.
+//! A process in a PID namespace has other thread ids than we see. The words of its memory contain its own ids.
 
 use crate::Os;
 use millpond_bpf::microstates::{self, Lock, Operation, Record};
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A contended mutex has this in its word in the C library, and its owner so far behind it.
+/// Value of a contended mutex in the C library, and offset of the owner field in bytes.
 const CONTENDED: u32 = 2;
 const OWNER_BEHIND: usize = 8;
-/// Of a word that holds its owner: that. The other bits say that others wait, or that it died.
+/// Mask of the owner's thread id in a futex word. The other bits mean "has waiters" and "owner died".
 const HOLDER: u32 = 0x3fff_ffff;
 
-/// Threads by process, and the number that they have in its namespace.
+/// Our thread id by process and thread id in its namespace.
 type Numbers = BTreeMap<(u32, u32), LwpId>;
 
-/// What is known of each record's thread, where that was kept.
+/// The causes of each record's thread, where they are recorded.
 pub(super) fn of(os: &Os, records: &[Record]) -> Vec<Option<Causes>> {
     let causes = |record: &Record| record.account.and_then(|account| account.causes);
     let number = |record: &Record| Some(((record.pid, causes(record)?.own_tid), LwpId(record.tid)));
@@ -43,8 +43,8 @@ fn may_name_holder(lock: &Lock) -> bool {
         }
 }
 
-/// The holder of a mutex that is waited for now, as the memory of the process has it. `None` where that cannot be read, and when the word has
-/// changed since the wait began.
+/// The holder of a mutex with a current waiter, from the memory of the process. `None` where the memory cannot be read, or when
+/// the word has changed since the wait began.
 fn holder(os: &Os, pid: u32, lock: &Lock) -> Option<u32> {
     let memory = File::open(os.root.proc.join(format!("{}/mem", Pid(pid)))).ok()?;
     let mut bytes = [0; OWNER_BEHIND + 4];
@@ -65,7 +65,7 @@ fn caused(causes: &microstates::Causes, record: &Record, numbers: &Numbers) -> C
         let wait = wait(lock, record, numbers);
         waits.entry(lock.address).and_modify(|sum| *sum = sum.joined(&wait)).or_insert(wait);
     }
-    // All of them are of one thread.
+    // All waits belong to one thread.
     for wait in waits.values_mut() {
         if let WaitFacts::Futex(facts) = &mut wait.facts {
             facts.longest = wait.time;
@@ -125,7 +125,7 @@ mod tests {
         shared: false,
     };
 
-    /// A thread of process 100, with what its waits were for.
+    /// A thread of process 100 with the given causes of waits.
     fn record(tid: u32, causes: microstates::Causes) -> Record {
         let account = Account { began: 1, times: [0; 8], calls: None, signals: 0, causes: Some(causes) };
         Record {
@@ -157,7 +157,7 @@ mod tests {
 
     /// The facts of the first record's thread at an address.
     fn facts(records: &[Record], address: u64) -> (Nanos, FutexFacts) {
-        // Nobody's memory is there.
+        // This path does not exist, so no memory can be read.
         let os = Os::new(Root::live(PathBuf::from("/nonexistent")));
         let found = of(&os, records);
         let wait = found[0].as_ref().unwrap().waits[&address];
@@ -182,7 +182,7 @@ mod tests {
         let mut waiter = microstates::Causes { own_tid: 1, ..EMPTY };
         waiter.locks[0] = Lock { address: 0x10, waited: 5, holder: Some(2), ..NONE };
         waiter.locks[1] = Lock { address: 0x20, waited: 5, values: (2, 2), shared: true, ..NONE };
-        // Its own number, and one that no thread of the process has: neither is a holder.
+        // The thread's own id, and an id that no thread of the process has: neither is a holder.
         waiter.locks[2] = Lock { address: 0x30, waited: 5, holder: Some(1), ..NONE };
         waiter.locks[3] = Lock { address: 0x40, waited: 5, holder: Some(102), ..NONE };
         let other = record(102, microstates::Causes { own_tid: 2, ..EMPTY });

@@ -1,4 +1,4 @@
-//! A look, and a watch that looks again and again: by programs in the kernel where it takes them, else by `/proc`.
+//! Single readings and watches of the census: from BPF programs where they can be loaded, else from `/proc`.
 
 use super::capped::CappedGroups;
 use super::details::Places;
@@ -12,32 +12,32 @@ use millpond_model::{CpuId, Histogram, Nanos, Roster};
 use rustix::time::ClockId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What only programs can tell.
+/// Columns that only BPF programs can measure.
 const ONLY_MEASURED: &str = "TFL, DFL, LCK, SCL, SIG";
 
-/// What nobody asked for.
+/// Reported when system calls were not requested.
 const NOT_ASKED: &str = "SCL: system calls are counted only where that is asked for";
 
-/// So many processes that programs do not list are named.
+/// The most processes hidden from BPF programs that a message names.
 const HIDDEN_SHOWN: usize = 5;
 
 /// The census of a machine.
 pub(super) struct LinuxCensus<'a> {
     machine: &'a LinuxMachine,
     options: CensusOptions,
-    /// The programs, or why there are none.
+    /// The BPF programs, or why they are unavailable.
     programs: Result<Watching, String>,
-    /// Accounts were asked for.
+    /// Whether accounts were requested.
     measures: bool,
-    /// Processes that the programs do not list.
+    /// Processes that the BPF programs do not list.
     hidden: Vec<u32>,
-    /// Groups that wait for their cap, and when they were looked at.
+    /// Cgroups that wait for their cap, and the time of that reading.
     capped: (CappedGroups, Option<Nanos>),
 }
 
 impl<'a> LinuxCensus<'a> {
-    /// Loads the programs; with `watches` those that keep accounts, if what is asked for needs them: every thread that is there has one then, and
-    /// time counts from now on.
+    /// Loads the BPF programs. With `watches`, loads those that keep accounts, if the options need them. Then every existing
+    /// thread has an account, and time is counted from now on.
     pub(super) fn open(machine: &'a LinuxMachine, options: CensusOptions, watches: bool) -> Self {
         let measures = watches && options.depth == Depth::Measured;
         let detail = Detail { calls: options.calls, causes: options.causes };
@@ -46,10 +46,10 @@ impl<'a> LinuxCensus<'a> {
         LinuxCensus { machine, options, programs, measures, hidden: Vec::new(), capped: Default::default() }
     }
 
-    /// What is there, and when that was looked at: not when the rest of a sample was read, which on a busy machine is much later.
+    /// The threads, and the time of their reading. The rest of a sample is read later, on a busy machine much later.
     fn look(&mut self) -> Result<(Nanos, Vec<Seen>), Refusal> {
         let boot = clock::read(ClockId::Boottime);
-        // Looks agree in it to the precision that beginnings have.
+        // Rounded to the precision of start times, so that consecutive readings agree.
         let now = clock::read(ClockId::Monotonic);
         let suspended = Nanos((boot - now).0 / BEGAN_NS * BEGAN_NS);
         let os = &self.machine.os;
@@ -60,7 +60,7 @@ impl<'a> LinuxCensus<'a> {
             for pid in &self.hidden {
                 let since_boot = at + suspended;
                 found.extend(proc::process(os, self.options, *pid, since_boot)?.into_iter().map(|seen| {
-                    // As far as the kernel keeps it since the thread began.
+                    // Start times from `/proc` include suspended time.
                     Seen { began: seen.began - suspended, ..seen }
                 }));
             }
@@ -74,7 +74,7 @@ impl<'a> LinuxCensus<'a> {
         Ok((at, found))
     }
 
-    /// What a kernel hides from programs, as that of some sandboxes hides process 1.
+    /// A message about processes that the kernel hides from BPF programs. Some sandboxes hide process 1.
     fn hides(&self) -> Option<String> {
         let pids: Vec<String> = self.hidden.iter().take(HIDDEN_SHOWN).map(ToString::to_string).collect();
         let more = self.hidden.len().saturating_sub(HIDDEN_SHOWN);
@@ -86,7 +86,7 @@ impl<'a> LinuxCensus<'a> {
         })
     }
 
-    /// How long threads waited for each CPU, where that is measured.
+    /// Histogram of run-queue waits by CPU, where it is measured.
     fn waits(&self) -> Option<BTreeMap<CpuId, Histogram>> {
         let watching = self.programs.as_ref().ok().filter(|_| self.measures)?;
         let of = |cpu: u32| {
@@ -120,7 +120,8 @@ impl<'a> LinuxCensus<'a> {
     }
 }
 
-/// The processes that `/proc` had before programs listed what lives, and that are not in the list. One that ended meanwhile has no files any more.
+/// Processes that `/proc` had before the BPF programs listed the threads, and that are missing from the list. A process that
+/// ended meanwhile has no files any more.
 fn hidden(known: &[u32], found: &[Seen]) -> Vec<u32> {
     let listed: BTreeSet<u32> = found.iter().map(|seen| seen.pid).collect();
     known.iter().copied().filter(|pid| !listed.contains(pid)).collect()
@@ -175,7 +176,7 @@ impl CensusWatch for LinuxCensus<'_> {
     }
 }
 
-/// For how long a captured machine had run when it was captured.
+/// Uptime of a captured machine at its capture.
 fn uptime(machine: &LinuxMachine) -> Nanos {
     let root = &machine.os.root;
     let text = root.read_value(&root.proc.join("uptime")).ok().flatten().unwrap_or_default();

@@ -1,29 +1,30 @@
-//! The Controls facet: CPU shares and CPU caps by the cgroup controller for CPU time.
+//! The Controls facet: CPU shares and CPU caps, by the cgroup CPU controller.
 //!
 //! # Nouns
 //!
-//! * A **holder** is a cgroup: that of a zone (a unit, a container, a group with a path), or of a project (a slice of systemd; `user.kim` is
-//!   `/user.slice/user-1000.slice`). A process has no cgroup of its own: for its controls it is put into one of ours (`/mpcap-204`, or a scope),
-//!   alone with what it starts from then on, and goes back when the last control is deleted.
-//! * **Shares** are a weight. 1 share is the weight of a group of which nothing was said: 100 (`cpu.weight`) or 1024 (`cpu.shares`). Weights compare groups
-//!   with the same parent only; so do shares here. Where one of these has so many shares that its weight would be too large, the weights of all with shares are
-//!   smaller in proportion. No shares are an idle group (`cpu.idle`).
+//! * A **holder** is a cgroup: that of a zone (a unit, a container, a group with a path), or of a project (a slice of systemd;
+//!   `user.kim` is `/user.slice/user-1000.slice`). A process has no cgroup of its own. To give it controls, it is moved alone
+//!   into a cgroup of ours (`/mpcap-204`, or a scope). Its later children start there, too. It moves back when the last control
+//!   is deleted.
+//! * **Shares** are a weight. 1 share is the default weight of a cgroup: 100 (`cpu.weight`) or 1024 (`cpu.shares`). Weights, and
+//!   therefore shares, only compare cgroups with the same parent. If a cgroup has too many shares for the largest weight, the
+//!   weights of all its siblings with shares are scaled down in proportion. 0 shares are an idle cgroup (`cpu.idle`).
 //! * A **cap** is a quota in each tenth of a second (`cpu.max`, `cpu.cfs_quota_us`).
 //!
 //! # How it works
 //!
 //! ```text
-//!   record `controls`: what was set, by path ─┐
-//!   groups as they are, baselines ────────────┴─▶ plan() ──▶ Steps: weight:, quota:, cpu-controller:, cpu-group:, cpu-place:
+//!   record `controls`: shares and caps by path ─┐
+//!   current groups, baselines ──────────────────┴─▶ plan() ──▶ Steps: weight:, quota:, cpu-controller:, cpu-group:, cpu-place:
 //! ```
 //!
-//! Where systemd owns the tree its units are changed by their properties, for this boot: it enables the controller above them itself. What it does not
-//! manage is written by us. The original weights and quotas are baselines in the journal.
+//! Where systemd owns the tree, units are changed through their properties, for this boot; systemd enables the controller above
+//! them. Cgroups that systemd does not manage are written directly. The original weights and quotas are baselines in the journal.
 //!
 //! # What it deliberately does not do
 //!
-//! It changes no group below the kubelet's or a user's own manager, which write them again. It moves no process out of a set on version 2, where place and
-//! set are one.
+//! It changes no cgroup below the kubelet's or below a user's own manager, because these rewrite the values. On version 2 it
+//! moves no process out of a set, because the cgroup determines the set.
 
 mod plan;
 mod read;
@@ -42,11 +43,11 @@ use millpond_model::{Control, ControlHolder, ControlSetting, Pid, Shares};
 use plan::{Wanted, most_beside, plan, weight, weight_of_share};
 use record::Held;
 
-/// A process that gets a group of its own: which, where it is, and the group.
+/// Processes that move into a cgroup of their own: the process, its current cgroup and the new cgroup.
 type Moves = Vec<(TaskId, String, String)>;
 
 impl LinuxMachine {
-    /// What is left to do so that groups have what was set.
+    /// The remaining steps until all cgroups have their recorded values.
     pub(crate) fn settle_controls(&self) -> Result<Vec<Step>, Refusal> {
         let wanted = self.recorded_controls();
         let is_ours = |knob: &millpond_machine::Knob| {
@@ -62,7 +63,7 @@ impl LinuxMachine {
         Ok(plan(&view, &wanted, &[]))
     }
 
-    /// The steps that end groups of processes that have ended.
+    /// The steps that remove the cgroups of processes that have ended.
     pub(crate) fn stale_controls(&self) -> Vec<Step> {
         let recorded = self.recorded_controls();
         let mut wanted = recorded.clone();
@@ -76,7 +77,7 @@ impl LinuxMachine {
         steps
     }
 
-    /// The group of a holder, and for a process without one the move that makes it.
+    /// The cgroup of a holder. For a process without one, also the move that creates it.
     fn group_of(&self, holder: &ControlHolder, wanted: &Wanted) -> Result<(String, Moves), Refusal> {
         let ControlHolder::Process(pid) = holder else {
             let path = self.path_of_holder(holder)?;
@@ -145,7 +146,7 @@ impl LinuxMachine {
         notes
     }
 
-    /// Whether a group has a value that is not ours.
+    /// Whether a cgroup has a value that is not ours.
     fn is_capped_elsewhere(&self, path: &str, _holder: &ControlHolder, control: Control) -> bool {
         let knob = match control {
             Control::CpuShares => LinuxKnob::Weight(path.to_owned()),
@@ -185,7 +186,7 @@ impl Controls for LinuxMachine {
 
     fn live(&self, control: Control) -> Result<(), Absent> {
         let tree = self.os.cpu.as_ref().map_err(Clone::clone)?;
-        // The root group of version 1 has the files of the quota, without a limit in them.
+        // On version 1 the root group has the quota files, without a limit in them.
         if control == Control::CpuCap && tree.v1 && !tree.mount.join("cpu.cfs_quota_us").exists() {
             return Err(Absent::with_help(
                 "the kernel has no quota on CPU time",
@@ -270,7 +271,7 @@ impl Controls for LinuxMachine {
     ) -> Result<Change<Recontrolled>, Refusal> {
         self.live(to.control())?;
         let mut wanted = self.recorded_controls();
-        // Processes that ended need nothing any more.
+        // Drop the records of processes that have ended.
         wanted.retain(|_, held| held.task().is_none_or(|task| self.os.still(task).is_ok()));
         let before = self.controlled(holder)?;
         let from = setting_of(&before, to.control());
@@ -314,7 +315,7 @@ impl Controls for LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// A setting that is deleted is what it was before it was set first.
+    /// The setting to apply: deleting a setting restores the original value.
     fn original(&self, path: &str, to: ControlSetting) -> ControlSetting {
         if to.value().is_some() {
             return to;

@@ -1,10 +1,10 @@
-//! From what groups should get of CPU time to steps. A pure function.
+//! Computes the steps from the current CPU weights and quotas to the wanted ones. A pure function. Order of the steps:
 //!
-//! 1. values go back where a control was deleted; processes with controls of their own go home;
-//! 2. the controller is enabled, from the top down (version 2, where systemd does not do it);
-//! 3. groups for processes are made, and the processes move in;
-//! 4. weights and quotas;
-//! 5. the controller is given back, from the bottom up, where no group of others uses it.
+//! 1. restore values whose control was deleted; move processes without controls back;
+//! 2. enable the controller, from the top down (version 2, where systemd does not do it);
+//! 3. create cgroups for processes, and move the processes into them;
+//! 4. set weights and quotas;
+//! 5. disable the controller, from the bottom up, where no foreign cgroup uses it.
 
 use super::record::Held;
 use super::tree::{IDLE, PERIOD_US};
@@ -15,7 +15,7 @@ use millpond_machine::{Knob, Step, Value};
 use millpond_model::{CpuCap, Shares};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A cgroup as it is.
+/// The current state of a cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CpuGroup {
     pub weight: Option<Value>,
@@ -24,14 +24,14 @@ pub(crate) struct CpuGroup {
     pub controller: bool,
     /// Whether a group directly below it has a weight or a quota.
     pub used_below: bool,
-    /// The processes in it, for groups of ours, and where they go back to.
+    /// The processes in it (cgroups of ours only).
     pub tasks: Vec<TaskId>,
     pub home: Option<String>,
-    /// Its values are systemd's properties.
+    /// Whether its values are systemd properties.
     pub by_systemd: bool,
 }
 
-/// What a plan is made from. Groups that do not exist are not in it.
+/// Input of a plan. Cgroups that do not exist are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ControlView {
     pub v1: bool,
@@ -39,10 +39,11 @@ pub(crate) struct ControlView {
     pub baselines: BTreeMap<Knob, Option<Value>>,
 }
 
-/// What groups should get, by their paths.
+/// The wanted controls, by cgroup path.
 pub(crate) type Wanted = BTreeMap<String, Held>;
 
-/// The steps from the groups as they are to `wanted`. `moves` are processes that go into groups of ours, with where each is.
+/// The steps from the current cgroups to `wanted`. `moves` are the processes that move into cgroups of ours, with their current
+/// cgroups.
 pub(crate) fn plan(view: &ControlView, wanted: &Wanted, moves: &[(TaskId, String, String)]) -> Vec<Step> {
     let mut plan = Plan { view, wanted, steps: Vec::new() };
     plan.release();
@@ -60,21 +61,21 @@ struct Plan<'a> {
     steps: Vec<Step>,
 }
 
-/// What a group below `above` gets for a share: its weight is the shares times this, as a fraction. Where one of the groups beside it has so many
-/// shares that its weight would be too large, all of them have less, in proportion.
+/// The weight per share, as a fraction. If the cgroup with the `most` shares would exceed the largest weight, the fraction is
+/// smaller for all siblings.
 pub(crate) fn weight_of_share(v1: bool, most: u32) -> (u64, u64) {
     let (default, max) = if v1 { (1_024, 262_144) } else { (100, 10_000) };
     if u64::from(most) * default <= max { (default, 1) } else { (max, u64::from(most)) }
 }
 
-/// The weight for shares, rounded, and not below the least that there is.
+/// The weight for shares: rounded, and at least the smallest valid weight.
 pub(crate) fn weight(v1: bool, shares: Shares, most: u32) -> u64 {
     let (of, by) = weight_of_share(v1, most);
     let least = if v1 { 2 } else { 1 };
     ((u64::from(shares.get()) * of + by / 2) / by).max(least)
 }
 
-/// The most shares of the groups directly below the same group.
+/// The largest number of shares among `path` and its siblings.
 pub(crate) fn most_beside(wanted: &Wanted, path: &str) -> u32 {
     let above = parent(path);
     let beside = wanted.iter().filter(|(other, _)| parent(other) == above);
@@ -85,13 +86,13 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(above, _)| above)
 }
 
-/// The quota of a cap, as the group's values are written.
+/// The text of the quota for a cap, in the cgroup's own format.
 pub(crate) fn quota(cap: CpuCap, by_systemd: bool) -> Value {
     let us = u64::from(cap.get()) * PERIOD_US / 100;
     if by_systemd { (us * 1_000_000 / PERIOD_US).to_string() } else { format!("{us} {PERIOD_US}") }
 }
 
-/// The weight that a group should have; `Some(None)` is the default one.
+/// The weight that a cgroup should have; `Some(None)` is the default weight.
 fn weight_wanted(v1: bool, wanted: &Wanted, path: &str, by_systemd: bool) -> Option<Option<Value>> {
     let shares = wanted.get(path)?.shares?;
     if shares.get() == 0 {
@@ -107,7 +108,7 @@ fn quota_wanted(wanted: &Wanted, path: &str, by_systemd: bool) -> Option<Value> 
 }
 
 impl Plan<'_> {
-    /// Puts values back that are wanted no more.
+    /// Restores values that are no longer wanted.
     fn release(&mut self) {
         for (path, group) in &self.view.groups {
             let held = self.wanted.get(path);
@@ -122,7 +123,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Empties and removes groups of ours whose process has no control any more.
+    /// Empties and removes cgroups of ours whose process has no controls any more.
     fn send_home(&mut self) {
         for (path, group) in &self.view.groups {
             if !names::is_control_group(path) || self.wanted.contains_key(path) {
@@ -133,9 +134,9 @@ impl Plan<'_> {
                 let knob = LinuxKnob::CpuCgroupOf(*task).knob();
                 self.steps.push(Step::new(knob, Some(path.clone()), Some(home.clone())).tolerant());
             }
-            // A scope ends by itself when it is empty.
+            // systemd removes an empty scope itself.
             if !group.by_systemd {
-                // What belongs to the group falls with it.
+                // The files of a cgroup are removed with its directory.
                 for (knob, is) in [
                     (LinuxKnob::Weight(path.clone()), &group.weight),
                     (LinuxKnob::Quota(path.clone()), &group.quota),
@@ -150,7 +151,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the files of a group are written by us, and not by systemd.
+    /// Whether we write the files of a cgroup, and not systemd.
     fn by_us(&self, path: &str, moves: &[(TaskId, String, String)]) -> bool {
         match self.view.groups.get(path) {
             Some(group) => !group.by_systemd,
@@ -201,7 +202,8 @@ impl Plan<'_> {
                 }
             };
             let (v1, wanted) = (self.view.v1, self.wanted);
-            // A group of ours that lost one of two controls has the default again; what others had is put back above.
+            // One of our cgroups that lost one of two controls gets the default again. Values of foreign cgroups are restored
+            // above.
             match weight_wanted(v1, wanted, path, group.by_systemd) {
                 Some(to) => push(LinuxKnob::Weight(path.clone()), &group.weight, to),
                 None if ours => push(LinuxKnob::Weight(path.clone()), &group.weight, None),
@@ -223,7 +225,7 @@ impl Plan<'_> {
                 continue;
             }
             let is = group.controller.then(|| "on".to_owned());
-            // A group of others that was given a weight meanwhile would lose it.
+            // A foreign cgroup that was given a weight meanwhile would lose it.
             let to = if group.used_below { is.clone() } else { None };
             self.steps.push(Step::new(knob, is, to).releasing());
         }

@@ -1,4 +1,4 @@
-//! What is read of groups: for a plan, and for people.
+//! Readings of cgroups for plans and for listings.
 
 use super::plan::{ControlView, CpuGroup, Wanted};
 use super::record::Held;
@@ -13,7 +13,7 @@ use millpond_model::{ControlHolder, CpuCap, Nanos, Pid, Shares};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl LinuxMachine {
-    /// The groups of `wanted`, those that were set before, and those above them.
+    /// The cgroups of `wanted`, those with recorded controls, and all ancestors.
     pub(super) fn control_view(&self, wanted: &Wanted) -> Result<ControlView, (String, KnobError)> {
         let recorded = self.recorded_controls();
         let v1 = self.os.cpu_tree().map_err(|e| ("the CPU controller".to_owned(), e))?.v1;
@@ -54,7 +54,7 @@ impl LinuxMachine {
         let mut group = CpuGroup { by_systemd: self.os.cpu_unit(path).is_some(), ..CpuGroup::default() };
         if path != "/" {
             let value = |value: Result<Option<String>, KnobError>| match value {
-                // A unit that has ended, or a directory that no unit has.
+                // The unit has ended, or no unit has this directory.
                 Err(KnobError::Gone) => Ok(None),
                 value => value.map_err(at),
             };
@@ -79,7 +79,7 @@ impl LinuxMachine {
         Ok(Some(group))
     }
 
-    /// Whether a group directly below one had a weight or a quota before we came, or was given one meanwhile.
+    /// Whether a direct child had a weight or quota before our first change, or was given one since.
     fn is_used_below(&self, path: &str, view: &ControlView) -> Result<bool, KnobError> {
         for name in self.os.cpu_groups(path)? {
             let below = format!("{}/{name}", path.trim_end_matches('/'));
@@ -100,7 +100,7 @@ impl LinuxMachine {
         Ok(false)
     }
 
-    /// A holder's controls and figures, as they are in the kernel.
+    /// The controls of a holder, and its current figures from the kernel.
     pub(super) fn read_controlled(&self, holder: ControlHolder, path: &str) -> Controlled {
         let recorded = self.recorded_controls();
         let of_kernel = || self.os.kernel_weight(path).ok().flatten().and_then(|w| self.shares_of_weight(&w));
@@ -111,7 +111,7 @@ impl LinuxMachine {
         Controlled { holder, shares, cap, used, throttled }
     }
 
-    /// The shares that a weight stands for, where that is a whole number of them.
+    /// The number of shares that a weight equals, if it is a whole number.
     pub(super) fn shares_of_weight(&self, weight: &str) -> Option<Shares> {
         let (weight, _) = without_kept(weight);
         if weight == IDLE {
@@ -123,7 +123,7 @@ impl LinuxMachine {
         Shares::new(shares).ok().filter(|_| weight.is_multiple_of(one) && shares > 0)
     }
 
-    /// The cap that a quota stands for.
+    /// The cap that a quota equals.
     pub(super) fn cap_of_quota(&self, path: &str, quota: &str) -> Option<CpuCap> {
         match self.os.cpu_unit(path) {
             Some(_) => cap_of(without_kept(quota).0.parse().ok()?),
@@ -136,7 +136,7 @@ fn is_about(knob: &millpond_machine::Knob, path: &str) -> bool {
     matches!(LinuxKnob::parse(knob), Ok(LinuxKnob::Weight(p) | LinuxKnob::Quota(p)) if p == path)
 }
 
-/// Microseconds a second as percent of one CPU, rounded.
+/// Microseconds per second as percent of one CPU, rounded.
 fn cap_of(us_per_second: u64) -> Option<CpuCap> {
     let percent = us_per_second.saturating_add(5_000) / 10_000;
     CpuCap::new(u32::try_from(percent).ok()?.max(1)).ok()
@@ -158,13 +158,13 @@ impl Os {
     /// CPU time of a process.
     pub(super) fn cpu_time(&self, pid: Pid) -> Option<Nanos> {
         let text = self.root.read_value(&self.root.proc.join(format!("{pid}/schedstat"))).ok().flatten()?;
-        // That of the first thread alone would be less than what was used.
+        // `schedstat` covers only the first thread, so the result is `None` for processes with several.
         let threads = self.tids(pid.0).ok()?;
         let first: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
         (threads.len() == 1).then_some(Nanos(first))
     }
 
-    /// What a group used, and what its cap took away: `cpu.stat`, on version 1 with the figure of `cpuacct`.
+    /// CPU time of a cgroup, and the throttled time of its cap: from `cpu.stat`, on version 1 with the figure of `cpuacct`.
     pub(crate) fn cpu_figures(&self, path: &str) -> (Option<Nanos>, Option<Throttled>) {
         let text = self.cpu_stat(path).ok().flatten().unwrap_or_default();
         let figure = |name: &str| {

@@ -1,6 +1,7 @@
-//! Which groups have shares and caps of ours: the record `controls` in the state directory.
+//! The record `controls` in the state directory: the cgroups with shares and caps of ours.
 //!
-//! The kernel knows weights and quotas, and not whose shares they are and what the group beside has. A record of another boot is void.
+//! The kernel stores weights and quotas, but not the holder, nor the shares of the siblings. A record from another boot is
+//! ignored.
 
 use crate::LinuxMachine;
 use crate::knob::{LinuxKnob, TaskId};
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 /// The name of the record.
 pub(crate) const RECORD: &str = "controls";
 
-/// What was set of a group.
+/// The recorded controls of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub holder: ControlHolder,
@@ -21,7 +22,7 @@ pub(crate) struct Held {
     pub shares: Option<Shares>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<CpuCap>,
-    /// The process that the group was made for, with its start, and where it came from.
+    /// The process that the cgroup was created for, with its start time, and its original cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<(String, String)>,
 }
@@ -31,7 +32,7 @@ impl Held {
         self.shares.is_none() && self.cap.is_none()
     }
 
-    /// The process of a group of ours.
+    /// The process of one of our cgroups.
     pub fn task(&self) -> Option<TaskId> {
         self.task.as_ref()?.0.parse().ok()
     }
@@ -50,8 +51,8 @@ fn parse(text: &str, boot: &str) -> BTreeMap<String, Held> {
     if record.boot == boot { groups.collect() } else { BTreeMap::new() }
 }
 
-/// The record of another root, for boot `to` of it: groups have the names that `rename` gives to their paths, and so have their holders. `None` when there
-/// is nothing in it.
+/// The record of another root, rewritten for boot `to`. `rename` maps the cgroup paths, and the holders that have them. `None`
+/// when the record is empty.
 pub(crate) fn renamed(
     text: &str,
     from: &str,
@@ -75,12 +76,12 @@ pub(crate) fn renamed(
 }
 
 impl LinuxMachine {
-    /// What was set, by the groups' paths.
+    /// The recorded controls, by cgroup path.
     pub(crate) fn recorded_controls(&self) -> BTreeMap<String, Held> {
         self.os.shared_record(RECORD).map(|text| parse(&text, &self.boot_id())).unwrap_or_default()
     }
 
-    /// The step that records what is set; `None` where that is what the record says.
+    /// The step that writes the record; `None` if the record is unchanged.
     pub(crate) fn record_controls(&self, groups: BTreeMap<String, Held>) -> Result<Option<Step>, Refusal> {
         let knob = LinuxKnob::Record(RECORD.to_owned()).knob();
         let before = self.os.record(RECORD);

@@ -1,4 +1,4 @@
-//! Which cgroup a project or a zone is, and to which of them a process belongs.
+//! Maps projects and zones to cgroups, and processes to projects and zones.
 
 use crate::os::knob_error;
 use crate::view::with_ancestors;
@@ -8,14 +8,14 @@ use millpond_machine::facets::Controlled;
 use millpond_machine::{KnobError, Reason, Refusal, Subject};
 use millpond_model::{ControlHolder, Pid, printable};
 
-/// How deep groups are looked for: a container of a pod of a class of a slice.
+/// Maximal depth of the search. A container is at: slice, QoS class, pod, container.
 const DEPTH_MAX: usize = 6;
-/// The zone that is the whole machine.
+/// The zone of the whole machine.
 const GLOBAL: &str = "global";
 const USER_SLICE: &str = "/user.slice/user-";
 
 impl LinuxMachine {
-    /// Every project, every zone, and every process with controls, each with its group.
+    /// Every project, every zone, and every process with controls, with its cgroup.
     pub(super) fn all_holders(&self) -> Result<Vec<(ControlHolder, String)>, Refusal> {
         let mut holders = Vec::new();
         if self.is_capped_container() {
@@ -39,7 +39,7 @@ impl LinuxMachine {
         Ok(holders)
     }
 
-    /// Every group that is not ours, parents first.
+    /// Every cgroup that is not ours, parents first.
     fn cpu_paths(&self) -> Result<Vec<String>, Refusal> {
         let mut found = Vec::new();
         let mut todo = vec![(String::new(), 0)];
@@ -51,7 +51,7 @@ impl LinuxMachine {
                 if names::is_control_group(&below) || names::is_scope(&below) {
                     continue;
                 }
-                // Groups of sets are no zones, but a unit that was started in one is.
+                // Cgroups of sets are not zones, but a unit that was started in one is.
                 if names::owner(&below).is_none() || names::unit(&below).is_some_and(|_| depth > 0) {
                     found.push(below.clone());
                 }
@@ -64,7 +64,7 @@ impl LinuxMachine {
         Ok(found)
     }
 
-    /// The group of a project or a zone.
+    /// The cgroup of a project or a zone.
     pub(super) fn path_of_holder(&self, holder: &ControlHolder) -> Result<String, Refusal> {
         let refuse = |reason| Refusal::new(Subject::from(holder), reason);
         let (name, is_project) = match holder {
@@ -83,7 +83,7 @@ impl LinuxMachine {
             }
         };
         let mut found: Vec<String> = self.cpu_paths()?.into_iter().filter(matches).collect();
-        // Anybody may call a group as they like in a tree that is theirs: it counts less than one of the system.
+        // Users can choose cgroup names in their own part of the tree, so a cgroup of the system takes precedence.
         let rank = |path: &String| (path != name, managers_above(path));
         found.sort_by_key(rank);
         let mut found = found.into_iter();
@@ -110,7 +110,7 @@ impl LinuxMachine {
         }
     }
 
-    /// Whether another manager writes the values of a group again and again.
+    /// Refuses cgroups whose values another manager rewrites.
     pub(super) fn may_be_controlled(&self, holder: &ControlHolder, path: &str) -> Result<(), Refusal> {
         match manager(path) {
             Some((KUBELET, _)) => {
@@ -127,7 +127,7 @@ impl LinuxMachine {
         }
     }
 
-    /// The holders of a process, by the group that it is in.
+    /// The holders of a process, by its cgroup.
     pub(super) fn holders_of_process(&self, pid: Pid) -> Result<Vec<ControlHolder>, Refusal> {
         let (task, _) = self.os.identify(pid, None)?;
         let recorded = self.recorded_controls();
@@ -151,12 +151,12 @@ impl LinuxMachine {
         Ok(project.into_iter().chain(zone).collect())
     }
 
-    /// Whether this is a container with a cap, which sees its own group as the root.
+    /// Whether this is a container with a cap, which sees its own cgroup as the root.
     fn is_capped_container(&self) -> bool {
         self.os.kernel_quota("/").is_ok_and(|quota| quota.is_some())
     }
 
-    /// The caps above a process, the outermost first: also of groups that no project or zone is called by.
+    /// The caps above a process, the outermost first. Includes cgroups that are no project and no zone.
     pub(super) fn caps_above(&self, pid: Pid) -> Result<Vec<Controlled>, Refusal> {
         let (task, _) = self.os.identify(pid, None)?;
         let place = self.os.cpu_place(pid.0);
@@ -170,7 +170,7 @@ impl LinuxMachine {
             (None, Some((_, name))) if path.len() > 1 => ControlHolder::Zone(name),
             (None, _) => ControlHolder::Zone(GLOBAL.to_owned()),
         };
-        // The root has a cap in a container, which sees its own group as the root.
+        // In a container the root can have a cap, because the container sees its own cgroup as the root.
         Ok(with_ancestors(&place)
             .into_iter()
             .map(|path| self.read_controlled(holder(&path), &path))
@@ -178,14 +178,14 @@ impl LinuxMachine {
             .collect())
     }
 
-    /// What a slice is called as a project: `user.kim` for a user's.
+    /// The project name of a slice: `user.kim` for the slice of a user.
     fn project_name(&self, path: &str, name: &str) -> String {
         let uid = path.strip_prefix(USER_SLICE).and_then(|rest| rest.strip_suffix(".slice"));
         let user = uid.and_then(|uid| self.user_called(uid));
         user.map_or_else(|| name.to_owned(), |user| format!("user.{user}"))
     }
 
-    /// The name of a user in the system's own table.
+    /// The name of a user, from `/etc/passwd` of the root.
     fn user_called(&self, uid: &str) -> Option<String> {
         let file = self.os.root.proc.with_file_name("etc").join("passwd");
         let text = self.os.root.read(&file).map_err(knob_error).ok().flatten()?;

@@ -1,12 +1,13 @@
-//! The CPU controller: where it is, and the values of its files.
+//! The CPU controller: its location, and the values of its files.
 //!
 //! | value | version 2 | version 1 | systemd | the default, which is no value |
 //! |---|---|---|---|---|
 //! | weight | `cpu.weight`, `cpu.idle` | `cpu.shares`, `cpu.idle` | `CPUWeight` | 100, 1024, unset |
 //! | quota | `cpu.max` | `cpu.cfs_quota_us`, `cpu.cfs_period_us` | `CPUQuotaPerSecUSec` | `max 100000`, `-1`, unset |
 //!
-//! A weight is a number or `idle`; a quota is `150000 100000` (µs in a period of so many µs, `max` for no limit), and of a unit of systemd
-//! `1500000` (µs in a second). What the files of a unit say, and nothing that was set for this boot, is `1500000 kept`: put back, it leaves no drop-in.
+//! A weight is a number or `idle`. A quota is `150000 100000` (quota and period in µs, `max` for no limit); for a unit of systemd
+//! it is `1500000` (µs per second). The suffix in `1500000 kept` marks a value that comes from the unit's files and was not set
+//! for this boot: restoring it leaves no drop-in.
 
 use crate::cpu_tree::{CpuTree, lists_cpu};
 use crate::knob::TaskId;
@@ -17,13 +18,13 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-/// How often quotas are handed out anew: the kernel's own default.
+/// The period of quotas: the kernel's default.
 pub(crate) const PERIOD_US: u64 = 100_000;
 const NO_QUOTA: &str = "max 100000";
 const NO_QUOTA_V1: &str = "-1 100000";
-/// What stands for a weight below all numbers.
+/// The weight value of an idle cgroup, below all numbers.
 pub(crate) const IDLE: &str = "idle";
-/// The end of a value that the files of a unit say.
+/// The suffix of a value that comes from the files of a unit.
 const KEPT: &str = " kept";
 const WEIGHT: &str = "CPUWeight";
 const QUOTA: &str = "CPUQuotaPerSecUSec";
@@ -44,12 +45,12 @@ impl Os {
         self.write(&self.cpu_tree()?.dir(path).join(file), text)
     }
 
-    /// The unit of systemd whose properties say what a cgroup gets.
+    /// The unit of systemd whose properties determine the values of a cgroup.
     pub(crate) fn cpu_unit(&self, path: &str) -> Option<String> {
         names::unit(path).filter(|_| self.systemd)
     }
 
-    /// The weight that the kernel has for a cgroup; `None` for the default one, or where the controller is not enabled.
+    /// The weight of a cgroup in the kernel; `None` for the default, or where the controller is not enabled.
     pub(crate) fn kernel_weight(&self, path: &str) -> Result<Option<Value>, KnobError> {
         if self.cpu_value(path, "cpu.idle")?.as_deref() == Some("1") {
             return Ok(Some(IDLE.to_owned()));
@@ -59,7 +60,7 @@ impl Os {
         Ok(weight.filter(|weight| *weight != tree.default_weight().to_string()))
     }
 
-    /// The same for a quota.
+    /// The quota of a cgroup in the kernel; `None` for no limit.
     pub(crate) fn kernel_quota(&self, path: &str) -> Result<Option<Value>, KnobError> {
         if self.cpu_tree()?.v1 {
             let quota = self.cpu_value(path, "cpu.cfs_quota_us")?;
@@ -70,7 +71,7 @@ impl Os {
         Ok(self.cpu_value(path, "cpu.max")?.filter(|quota| quota != NO_QUOTA))
     }
 
-    /// The weight of a cgroup by the one that decides about it: systemd, or the kernel's files.
+    /// The weight of a cgroup: from systemd for a unit, else from the kernel's files.
     pub(crate) fn weight(&self, path: &str) -> Result<Option<Value>, KnobError> {
         match self.cpu_unit(path) {
             Some(unit) => Ok(self.unit_number(&unit, WEIGHT)?.map(|weight| match weight {
@@ -81,7 +82,7 @@ impl Os {
         }
     }
 
-    /// Sets it; `None` is the default.
+    /// Sets the weight; `None` is the default.
     pub(crate) fn set_weight(&self, path: &str, value: Option<&str>) -> Result<(), KnobError> {
         let (value, kept) = value.map(without_kept).unzip();
         let wanted = value.map(|value| if value == IDLE { "0" } else { value });
@@ -108,7 +109,7 @@ impl Os {
         self.write_cpu(path, tree.weight_file(), wanted.unwrap_or(&default))
     }
 
-    /// A property of a unit, marked where nothing was set for this boot.
+    /// A property of a unit, marked as kept unless it was set for this boot.
     fn marked(&self, unit: &str, property: &str, value: Value) -> Value {
         if self.is_set_for_this_boot(unit, property) { value } else { value + KEPT }
     }
@@ -118,7 +119,7 @@ impl Os {
         Ok(self.kernel_weight(path)?.as_deref() == value.filter(|value| *value != default))
     }
 
-    /// The quota of a cgroup by the one that decides about it.
+    /// The quota of a cgroup: from systemd for a unit, else from the kernel's files.
     pub(crate) fn quota(&self, path: &str) -> Result<Option<Value>, KnobError> {
         match self.cpu_unit(path) {
             Some(unit) => {
@@ -129,7 +130,7 @@ impl Os {
         }
     }
 
-    /// Sets it; `None` is no limit.
+    /// Sets the quota; `None` is no limit.
     pub(crate) fn set_quota(&self, path: &str, value: Option<&str>) -> Result<(), KnobError> {
         let unknown = || KnobError::Unknown(format!("quota {value:?}"));
         if let Some(unit) = self.cpu_unit(path) {
@@ -137,7 +138,7 @@ impl Os {
             let number = value.map(str::parse::<u64>).transpose().map_err(|_| unknown())?;
             self.set_unit_number(&unit, QUOTA, number)?;
             let is_set = || match number {
-                // What a unit has by its own files may come back.
+                // The quota from the unit's own files may apply again.
                 None => Ok(true),
                 Some(number) => Ok(self.kernel_quota(path)?.and_then(|q| per_second(&q)) == Some(number)),
             };
@@ -151,14 +152,14 @@ impl Os {
         let before = self.kernel_quota(path)?;
         let write = |quota: &str, period: &str| {
             if self.cpu_value(path, "cpu.cfs_period_us")?.as_deref() != Some(period) {
-                // No period is wrong while there is no quota.
+                // While there is no quota, every period is accepted.
                 self.write_cpu(path, "cpu.cfs_quota_us", "-1")?;
                 self.write_cpu(path, "cpu.cfs_period_us", period)?;
             }
             self.write_cpu(path, "cpu.cfs_quota_us", quota)
         };
         write(quota, period).inspect_err(|_| {
-            // Two files, of which the second one refused: the first one goes back.
+            // Two files are written. If the second one is refused, restore the first.
             if let Some((quota, period)) = before.as_deref().unwrap_or(NO_QUOTA_V1).split_once(' ') {
                 let _ = write(quota, period);
             }
@@ -186,7 +187,7 @@ impl Os {
         })
     }
 
-    /// Whether a group of ours is there.
+    /// Whether one of our cgroups exists.
     pub(crate) fn cpu_group(&self, path: &str) -> Result<Option<Value>, KnobError> {
         Ok(self.cpu_tree()?.dir(path).is_dir().then(|| "present".to_owned()))
     }
@@ -207,7 +208,7 @@ impl Os {
         }
     }
 
-    /// Where a process is in the hierarchy of the CPU controller.
+    /// The cgroup of a process in the hierarchy of the CPU controller.
     pub(crate) fn cpu_place(&self, pid: u32) -> Result<Option<String>, KnobError> {
         let file = self.root.proc.join(pid.to_string()).join("cgroup");
         let text = self.root.read_value(&file).map_err(knob_error)?;
@@ -226,7 +227,7 @@ impl Os {
             return Err(KnobError::Refused(format!("there is no cgroup {path}")));
         }
         self.fs.attach_cpu(self, tree, task, path).map_err(|error| match error {
-            // Real-time threads where groups have no real-time budget (version 1), or a group that takes none.
+            // Reasons: real-time threads where the cgroup has no real-time budget (version 1), or a cgroup that accepts none.
             KnobError::Refused(why) if why == NO_ROOM || why.contains("not valid") => KnobError::Prevented {
                 why: format!("process {} cannot be moved to {path}: {why}", task.pid),
                 hint: "a real-time process cannot be moved there: change its class first (priocntl -s -c TS)"
@@ -236,13 +237,13 @@ impl Os {
         })
     }
 
-    /// A line of `cpu.stat`, or of the accounting file beside it.
+    /// The text of `cpu.stat`.
     pub(crate) fn cpu_stat(&self, path: &str) -> Result<Option<String>, KnobError> {
         self.cpu_value(path, "cpu.stat")
     }
 
-    /// CPU time of a cgroup on version 1, in nanoseconds. It is counted by another controller: mostly in the same hierarchy; where that is another one, in
-    /// a group of the same path, which counts only if the same processes are in it.
+    /// CPU time of a cgroup on version 1, in nanoseconds. Another controller counts it, usually in the same hierarchy. In a
+    /// separate hierarchy, the cgroup of the same path counts only if it has the same processes.
     pub(crate) fn cpuacct(&self, path: &str) -> Option<u64> {
         let here = self.cpu_tree().ok().filter(|tree| tree.v1)?.dir(path);
         let there = self.root.cgroup.join("cpuacct").join(path.trim_start_matches('/'));
@@ -255,7 +256,7 @@ impl Os {
         text?.trim().parse().ok()
     }
 
-    /// The processes of a cgroup and of those below it.
+    /// The processes of a cgroup and of its descendants.
     fn members_below(&self, dir: &Path, found: &mut BTreeSet<u32>) -> Option<()> {
         let text = self.root.read(&dir.join("cgroup.procs")).ok()??;
         found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
@@ -263,7 +264,7 @@ impl Os {
         names.iter().try_for_each(|name| self.members_below(&dir.join(name), found))
     }
 
-    /// The names of the groups below one, sorted.
+    /// The names of the child cgroups, sorted.
     pub(crate) fn cpu_groups(&self, path: &str) -> Result<Vec<String>, KnobError> {
         match self.root.dirs(&self.cpu_tree()?.dir(path)) {
             Err(error) if is_gone(&error) => Ok(Vec::new()),
@@ -279,12 +280,12 @@ fn no_idle() -> KnobError {
     }
 }
 
-/// A value without the mark that the files of a unit say it, and whether it had that.
+/// A value without the suffix [`KEPT`], and whether it had the suffix.
 pub(crate) fn without_kept(value: &str) -> (&str, bool) {
     value.strip_suffix(KEPT).map_or((value, false), |value| (value, true))
 }
 
-/// What a quota is in microseconds a second; `None` for no limit.
+/// A quota in microseconds per second; `None` for no limit.
 pub(crate) fn per_second(quota: &str) -> Option<u64> {
     let (quota, period) = quota.split_once(' ')?;
     let (quota, period): (u128, u128) = (quota.parse().ok()?, period.parse().ok()?);
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!(per_second("75000 50000"), Some(1_500_000));
         assert_eq!(per_second("max 100000"), None);
         assert_eq!(per_second("1 0"), None);
-        // More than a sum holds; no kernel says it, a file of somebody else's may.
+        // Overflows the multiplication. No kernel reports this value, but a captured file may contain it.
         assert_eq!(per_second("1191999959999999159199995999999915 1"), None);
     }
 

@@ -1,8 +1,7 @@
-//! Whether sets or shields may have changed: every change leaves a trace in one of a few directories.
+//! Detects possible changes of sets or shields: every change modifies one of a few directories.
 //!
-//! Changes of ours are written to the journal, and most to a record; cgroups that others make or remove appear
-//! in, or vanish from, the directory above. Looking at the traces costs one system call, reading the sets a
-//! hundred.
+//! Our own changes are written to the journal, and most of them to a record. Cgroups that other programs create or remove change
+//! the directory of cgroups. Checking the directories costs one system call; reading the sets costs a hundred.
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::io::{Errno, read};
@@ -10,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// The directories, watched.
+/// Inotify watches on these directories.
 #[derive(Debug)]
 pub(super) struct Traces {
     inotify: OwnedFd,
@@ -19,7 +18,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Watches the state directory, and the directory of cgroups where there is one.
+    /// Watches the state directory, and the directory of cgroups if there is one.
     pub(super) fn watch(state: PathBuf, groups: Option<PathBuf>) -> io::Result<Traces> {
         let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let traces = Traces { inotify, state, groups };
@@ -27,17 +26,17 @@ impl Traces {
         Ok(traces)
     }
 
-    /// Watches what exists now. Watching again is harmless.
+    /// Adds watches for the directories that exist now. Adding a watch twice is harmless.
     fn renew(&self) {
         let names = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ONLYDIR;
         if let Some(groups) = &self.groups {
-            // Not what is written there: that happens all the time.
+            // Not for content: files in cgroups are written all the time.
             let _ = add_watch(&self.inotify, groups, names);
         }
         let texts = names | WatchFlags::MODIFY | WatchFlags::DELETE_SELF;
         match add_watch(&self.inotify, &self.state, texts) {
             Ok(_) => {
-                // There is none until the first record is made; then the directory above stirs.
+                // This directory is created with the first record, which triggers the watch on its parent.
                 let _ = add_watch(&self.inotify, self.state.join("records"), texts);
             }
             Err(_) => {
@@ -48,9 +47,9 @@ impl Traces {
         }
     }
 
-    /// Whether anything happened since the last call.
+    /// Whether anything changed since the last call.
     pub(super) fn stirred(&self) -> bool {
-        // Room for one event at least: a head and the longest name.
+        // Room for at least one event: header and longest name.
         let mut events = [0u8; 512];
         let mut stirred = false;
         loop {

@@ -1,19 +1,19 @@
-//! Descent of processes: to which of the watched programs a process belongs.
+//! Process descent: finds the watched program that a process belongs to.
 
 use crate::Root;
 use crate::procfs::{PARENT, stat_field};
 use millpond_model::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The living members of each watched program, by process.
+/// The watched program of each live member process.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Family {
     program_of: BTreeMap<Pid, Pid>,
 }
 
 impl Family {
-    /// Each given process, and what descends from it now. A given process that descends from another given
-    /// one is a program of its own.
+    /// Each given process and its current descendants. A given process that descends from another given process is a program of
+    /// its own.
     pub(super) fn scan(root: &Root, given: &[Pid]) -> Family {
         Family::trace(&parents(root), given)
     }
@@ -23,7 +23,8 @@ impl Family {
         let mut program_of = BTreeMap::new();
         for pid in parents.keys() {
             let mut ancestor = Some(*pid);
-            // A chain cannot be longer than there are processes; a loop would come from reading while it changed.
+            // A chain cannot be longer than the number of processes. A cycle can appear because the table changes while it is
+            // read.
             for _ in 0..=parents.len() {
                 match ancestor {
                     Some(found) if given.contains(&found) => {
@@ -38,7 +39,7 @@ impl Family {
         Family { program_of }
     }
 
-    /// A process began. Its number may have been that of a member which is gone.
+    /// Records a fork. The process id can be that of an ended member.
     pub(super) fn born(&mut self, pid: Pid, parent: Pid) {
         match self.program_of.get(&parent).copied() {
             Some(program) => self.program_of.insert(pid, program),
@@ -46,27 +47,27 @@ impl Family {
         };
     }
 
-    /// The program of a process.
+    /// The watched program of a process.
     pub(super) fn program_of(&self, pid: Pid) -> Option<Pid> {
         self.program_of.get(&pid).copied()
     }
 
-    /// Members of any program.
+    /// The members of all programs.
     pub(super) fn members(&self) -> impl Iterator<Item = Pid> + '_ {
         self.program_of.keys().copied()
     }
 
-    /// Forgets members that do not exist any more.
+    /// Removes members that have ended.
     pub(super) fn bury(&mut self, root: &Root) {
         self.program_of.retain(|pid, _| root.proc.join(pid.to_string()).exists());
     }
 
-    /// Adds what another look found.
+    /// Adds the result of another scan.
     pub(super) fn join(&mut self, other: Family) {
         self.program_of.extend(other.program_of);
     }
 
-    /// The programs that have a living member, ascending.
+    /// The programs with a live member, ascending.
     pub(super) fn alive(&self) -> Vec<Pid> {
         let programs: BTreeSet<Pid> = self.program_of.values().copied().collect();
         programs.into_iter().collect()
@@ -87,7 +88,7 @@ fn parents(root: &Root) -> BTreeMap<Pid, Pid> {
     parents
 }
 
-/// The parent, from a process's `stat`.
+/// The parent process id, from a `stat` file.
 fn parse_parent(stat: &str) -> Option<Pid> {
     stat_field(stat, PARENT)?.parse().ok()
 }
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(family.program_of(Pid(20)), None);
         family.born(Pid(30), Pid(13));
         assert_eq!(family.program_of(Pid(30)), Some(Pid(12)));
-        // Its number is used again by somebody else's child.
+        // Its process id is reused by a child of another program.
         family.born(Pid(30), Pid(20));
         assert_eq!(family.program_of(Pid(30)), None);
         fs::remove_dir_all(root.proc.join("12")).unwrap();

@@ -1,4 +1,4 @@
-//! Which events of the kernel make which column: the one table behind the counters and their explanation.
+//! The table of kernel events per column: used for counting and for explanations.
 
 use super::perf::{self, Event};
 use crate::Root;
@@ -10,14 +10,14 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Where an event is found.
+/// Kind and name of an event.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Software(u32, &'static str),
     Tracepoint(&'static str, &'static str, Option<&'static CStr>),
 }
 
-/// An event and the columns that it adds to.
+/// An event and the columns that it counts for.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     columns: &'static [Column],
@@ -37,43 +37,43 @@ const fn tracepoint(
     Entry { columns, source: Source::Tracepoint(category, name, filter) }
 }
 
-/// The catalogue. The first entry leads the group, so it is one that every kernel has.
+/// The table. The first entry leads the group, so it is one that every kernel has.
 const CATALOGUE: [Entry; 11] = [
     software(&[Column::Csw], sys::PERF_COUNT_SW_CONTEXT_SWITCHES, "context-switches"),
-    // A major fault is a minor one that turned out to need the disk: it counts in both.
+    // A major fault is a minor fault that needs the disk. It counts in both columns.
     software(&[Column::Minf], sys::PERF_COUNT_SW_PAGE_FAULTS_MIN, "minor-faults"),
     software(&[Column::Minf, Column::Mjf], sys::PERF_COUNT_SW_PAGE_FAULTS_MAJ, "major-faults"),
-    // Counted where the thread arrives, when it first runs there.
+    // Counted on the destination CPU, when the thread first runs there.
     software(&[Column::Migr], sys::PERF_COUNT_SW_CPU_MIGRATIONS, "cpu-migrations"),
-    // Preempted: it leaves although it could go on. 0 is "running", 256 "running, preempted in the kernel".
+    // The thread was preempted while runnable. 0 is "running", 256 "running, preempted in the kernel".
     tracepoint(
         &[Column::Icsw],
         "sched",
         "sched_switch",
         Some(c"prev_pid != 0 && (prev_state == 0 || prev_state == 256)"),
     ),
-    // Interrupts whose handler woke a thread to go on with them.
+    // Interrupts whose handler wakes an interrupt thread.
     tracepoint(&[Column::Ithr], "irq", "irq_handler_exit", Some(c"ret & 2")),
-    // A nudge to look at the run queue has no function to call: it is no cross call.
+    // A reschedule interrupt has no function to call, and is not a cross call.
     tracepoint(&[Column::Xcal], "ipi", "ipi_send_cpu", Some(c"callback != 0")),
     tracepoint(&[Column::Xcal], "ipi", "ipi_send_cpumask", Some(c"callback != 0")),
-    // Once per mutex that was not free: it spins first (1), whether or not it sleeps later. On a real-time
-    // kernel mutexes are of another kind (8), beside reader/writer locks of that kind.
+    // Once per contended mutex: it spins first (flag 1), whether or not it sleeps later. A real-time kernel has another kind of
+    // mutex (flag 8) and reader/writer locks of that kind.
     tracepoint(
         &[Column::Smtx],
         "lock",
         "contention_begin",
         Some(c"(flags & 32 && flags & 1) || (flags & 8 && !(flags & 6))"),
     ),
-    // Readers (2) and writers (4) about to block; those that spin (1) are locks of another kind.
+    // Readers (2) and writers (4) about to block. Those that spin (1) are locks of another kind.
     tracepoint(&[Column::Srw], "lock", "contention_begin", Some(c"(flags & 2 || flags & 4) && !(flags & 1)")),
     tracepoint(&[Column::Syscl], "raw_syscalls", "sys_enter", None),
 ];
 
-/// The event behind `ithr` adds to what `/proc/softirqs` says; the column is there without it.
+/// The event of `ithr` adds to the count from `/proc/softirqs`. The column exists without the event.
 const ADDS_TO_SOFTIRQS: Column = Column::Ithr;
 
-/// An event that this kernel has.
+/// An event that this kernel supports.
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     columns: &'static [Column],
@@ -81,7 +81,7 @@ struct Planned {
     filter: Option<&'static CStr>,
 }
 
-/// What can be counted here, and why the rest cannot.
+/// The columns that can be counted here, and the reasons why the others cannot.
 #[derive(Debug)]
 pub(super) struct Plan {
     planned: Vec<Planned>,
@@ -89,8 +89,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Looks the wanted columns up on this kernel by opening a first group, on a CPU that may be touched.
-    /// The group is not started yet.
+    /// Finds the events of the wanted columns on this kernel, by opening a first group on a CPU that may be disturbed. Does not
+    /// start the group.
     pub(super) fn make(root: &Root, on: CpuId, wanted: impl Fn(Column) -> bool) -> (Plan, Group) {
         let mut plan = Plan { planned: Vec::new(), reasons: Default::default() };
         let mut members: Vec<OwnedFd> = Vec::new();
@@ -124,7 +124,7 @@ impl Plan {
         (plan, Group { members })
     }
 
-    /// Whether there is anything to count.
+    /// Whether nothing can be counted.
     pub(super) fn is_empty(&self) -> bool {
         self.planned.is_empty()
     }
@@ -134,12 +134,12 @@ impl Plan {
         self.reason(column).is_none() && self.planned.iter().any(|p| p.columns.contains(&column))
     }
 
-    /// Why a column cannot be counted; `None` when it can, or was not wanted.
+    /// Why a column cannot be counted; `None` when it can, or is not wanted.
     pub(super) fn reason(&self, column: Column) -> Option<&str> {
         self.reasons[column.index()].as_deref()
     }
 
-    /// Opens the counters of a CPU, not started yet.
+    /// Opens the counters of a CPU without starting them.
     pub(super) fn open(&self, cpu: CpuId) -> io::Result<Group> {
         let mut members: Vec<OwnedFd> = Vec::with_capacity(self.planned.len());
         for planned in &self.planned {
@@ -148,7 +148,7 @@ impl Plan {
         Ok(Group { members })
     }
 
-    /// Reads a group into columns. `None` when its CPU was off-line meanwhile: open it again.
+    /// Reads a group into columns. `None` when its CPU went off-line meanwhile: the group must be opened again.
     pub(super) fn read(&self, group: &Group) -> io::Result<Option<[Option<u64>; COLUMNS.len()]>> {
         let mut values = [0u64; CATALOGUE.len()];
         let values = &mut values[..self.planned.len()];
@@ -164,7 +164,7 @@ impl Plan {
             }
         }
         for column in COLUMNS {
-            // Part of a column is no column, except where it only adds to another source.
+            // A column with a missing event has no value, unless the events only add to another source.
             if column != ADDS_TO_SOFTIRQS && !self.counts(column) {
                 columns[column.index()] = None;
             }
@@ -183,23 +183,23 @@ impl Planned {
     }
 }
 
-/// The counters of one CPU. They end with the value.
+/// The counters of one CPU. Dropping the value closes them.
 #[derive(Debug)]
 pub(super) struct Group {
     members: Vec<OwnedFd>,
 }
 
 impl Group {
-    /// Starts all of them at once.
+    /// Starts all counters at the same time.
     pub(super) fn start(&self) -> io::Result<()> {
         self.members.first().map_or(Ok(()), perf::enable_group)
     }
 }
 
-/// How many descriptors a CPU may need.
+/// Maximal number of file descriptors per CPU.
 pub(super) const DESCRIPTORS_PER_CPU: u64 = CATALOGUE.len() as u64;
 
-/// Where a column comes from, for those who ask: names of events as `perf` spells them.
+/// The source of a column, for explanations: event names as `perf` spells them.
 pub(super) fn origin(column: Column) -> String {
     let mut names = Vec::new();
     for entry in CATALOGUE.iter().filter(|entry| entry.columns.contains(&column)) {
@@ -214,7 +214,7 @@ pub(super) fn origin(column: Column) -> String {
     names.join(" + ")
 }
 
-/// Why an event could not be opened, as the second half of a sentence.
+/// Why an event cannot be opened, as the second half of a sentence.
 pub(super) fn explain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {

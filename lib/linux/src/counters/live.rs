@@ -1,7 +1,7 @@
-//! Counters and samples on the machine that runs the tests: what threads do is counted where they do it.
+//! Counters and samples on the machine that runs the tests: activity of threads is counted on the CPU where it happens.
 //!
-//! Relations only, never times: a thread that makes so many system calls must be found to have made so many at
-//! least. What the machine or the rights of the tests do not allow is skipped, and says why.
+//! The tests check lower bounds, never exact figures: at least as many system calls must be counted as a thread makes. A test
+//! that the machine or the rights do not allow is skipped with a message.
 
 use super::placement::{Placement, Placements};
 use super::residence::MeasuredOccupancy;
@@ -29,7 +29,7 @@ fn nobody() -> Placements<'static> {
     Box::new(|| Ok(Rc::default()))
 }
 
-/// Where the tests may run.
+/// The CPUs that the tests may use.
 fn cpus() -> Vec<CpuId> {
     let mask = sched_getaffinity(None).unwrap();
     (0..1024u32).filter(|cpu| mask.is_set(*cpu as usize)).map(CpuId).collect()
@@ -41,7 +41,7 @@ fn move_to(cpu: CpuId) {
     sched_setaffinity(None, &mask).unwrap();
 }
 
-/// Runs something on one CPU.
+/// Runs `work` on one CPU.
 fn on<R: Send>(cpu: CpuId, work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -57,7 +57,7 @@ fn counted(before: &Sample, after: &Sample, cpu: CpuId, column: Column) -> Optio
     Some(of(after)? - of(before)?)
 }
 
-/// Whether a column is counted here; says so if it is not.
+/// Whether a column is counted here; prints a message if not.
 fn is_counted(sample: &Sample, column: Column) -> bool {
     let counted = sample.cpus.iter().all(|cpu| cpu.events[column.index()].is_some());
     if !counted {
@@ -66,7 +66,7 @@ fn is_counted(sample: &Sample, column: Column) -> bool {
     counted
 }
 
-/// Does something and checks that it was counted.
+/// Runs `work` and checks that the column counts at least `least`.
 fn expect(watch: &mut dyn CounterWatch, cpu: CpuId, column: Column, least: u64, work: impl FnOnce() + Send) {
     let before = watch.sample().unwrap();
     if is_counted(&before, column) {
@@ -79,7 +79,7 @@ fn expect(watch: &mut dyn CounterWatch, cpu: CpuId, column: Column, least: u64, 
 
 fn call_system() {
     for _ in 0..MANY {
-        // The C library may remember process numbers; it does not remember this one.
+        // The C library may cache the process id; it does not cache the parent's id.
         let _ = rustix::process::getppid();
     }
 }
@@ -87,12 +87,12 @@ fn call_system() {
 fn touch_pages() {
     let page = rustix::param::page_size();
     let len = page * usize::try_from(SOME).unwrap();
-    // SAFETY: a new private mapping, which only this function knows, and which is removed at its end.
+    // SAFETY: the mapping is new and private, known only to this function, and removed at its end.
     unsafe {
         let base =
             mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
                 .unwrap();
-        // A large page would take the place of many faults.
+        // A huge page would replace many small faults by one.
         let _ = madvise(base, len, Advice::LinuxNoHugepage);
         for offset in (0..len).step_by(page) {
             base.cast::<u8>().add(offset).write_volatile(1);
@@ -101,7 +101,7 @@ fn touch_pages() {
     }
 }
 
-/// Two threads on one CPU that wake each other in turns.
+/// Two threads on one CPU that wake each other alternately.
 fn play_ping_pong() {
     let (mut ping_out, mut ping_in) = pipe().unwrap();
     let (mut pong_out, mut pong_in) = pipe().unwrap();
@@ -179,14 +179,14 @@ fn calls_to_other_processors_are_counted_where_they_are_made() {
                     std::hint::spin_loop();
                 }
             });
-            // Memory that another CPU may have in its translations is taken away: it must be told.
+            // Unmapping memory that another CPU may have in its TLB needs a cross call to that CPU.
             expect(&mut watch, first, Column::Xcal, 1, || (0..200).for_each(|_| touch_pages()));
             done.store(true, Ordering::Relaxed);
         });
     }
 }
 
-/// Programs begin before and end after events: whatever events count, programs count as well.
+/// The BPF programs are attached before and after the events. The programs must count at least what the events count.
 #[test]
 fn programs_and_events_count_the_same() {
     let os = machine();
@@ -298,7 +298,7 @@ fn switches_find_a_program_and_its_children_where_they_run() {
     }
 }
 
-/// A memory cgroup of the test. Its limit is what it has when [`MemoryGroup::close`] is called.
+/// A memory cgroup of the test. [`MemoryGroup::close`] sets its limit to its current usage.
 struct MemoryGroup(std::path::PathBuf);
 
 impl MemoryGroup {
@@ -306,7 +306,7 @@ impl MemoryGroup {
         let tops = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(std::path::Path::new);
         let top =
             tops.into_iter().find(|top| top.join("cgroup.procs").exists()).ok_or("no memory cgroups")?;
-        // Version 1 has the controller everywhere, and no such file.
+        // On version 1 the controller is always enabled, and this file does not exist.
         let _ = std::fs::write(top.join("cgroup.subtree_control"), "+memory");
         let group = MemoryGroup(top.join(format!("millpond-test-{}", std::process::id())));
         std::fs::create_dir(&group.0).map_err(|error| error.to_string())?;
@@ -320,7 +320,7 @@ impl MemoryGroup {
         found.into_iter().find(|(limit, _)| limit.exists())
     }
 
-    /// The process joins it, and leaves it again.
+    /// Moves the process into the group, runs `work`, and moves it out again.
     fn with<T>(&self, work: impl FnOnce() -> T) -> T {
         let procs = |dir: &std::path::Path| std::fs::write(dir.join("cgroup.procs"), "0").unwrap();
         procs(&self.0);
@@ -331,7 +331,7 @@ impl MemoryGroup {
 
     fn close(&self) {
         let (limit, usage) = self.limit().unwrap();
-        // The kernel gives back what it has charged in advance, although version 1 refuses the limit.
+        // The kernel returns memory that it charged in advance, even though version 1 refuses this limit.
         let _ = std::fs::write(&limit, "0");
         std::fs::write(limit, std::fs::read_to_string(usage).unwrap().trim()).unwrap();
     }
@@ -348,7 +348,7 @@ fn threads_that_the_kernel_has_no_memory_to_follow_are_told() {
     let name = "counters::live::threads_that_the_kernel_has_no_memory_to_follow_are_told";
     let alone = "MILLPOND_TEST_ALONE";
     if std::env::var_os(alone).is_none() {
-        // In a process of its own, so that no other test runs in the group.
+        // Runs in a separate process, so that no other test runs in the group.
         let exe = std::env::current_exe().unwrap();
         let done = std::process::Command::new(exe)
             .args(["--exact", name, "--nocapture"])
@@ -370,7 +370,7 @@ fn threads_that_the_kernel_has_no_memory_to_follow_are_told() {
         Err(why) => return println!("skipped: {name}: {why}"),
     };
     assert_eq!(watch.collect().unwrap().unfollowed, 0);
-    // What the program keeps of a thread is charged to the group in which it was loaded.
+    // The BPF program's per-thread memory is charged to the cgroup in which it was loaded.
     group.close();
     let gate = std::sync::Barrier::new(1001);
     std::thread::scope(|scope| {
@@ -386,7 +386,7 @@ fn threads_that_the_kernel_has_no_memory_to_follow_are_told() {
 fn find_a_child(watch: &mut dyn OccupancyWatch, own: Pid) {
     for cpu in cpus().into_iter().take(2) {
         watch.collect().unwrap();
-        // A child that does not exist yet, and works for as long as it takes to count so far.
+        // A process that does not exist yet, and that is busy while it counts.
         on(cpu, || {
             let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
             assert!(std::process::Command::new("sh").args(["-c", script]).status().unwrap().success());
@@ -398,14 +398,14 @@ fn find_a_child(watch: &mut dyn OccupancyWatch, own: Pid) {
     }
 }
 
-/// CPU time that a thread of this process has used.
+/// CPU time of this thread.
 fn thread_time() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
 }
 
-/// A thread that computes without a pause is seen for as long as it had a CPU, also while nothing switches. The program's time is
-/// between what two looks of the thread itself say before and after, whatever else the machine does.
+/// A thread that computes without a pause is counted for all of its CPU time, even while no switch happens. The measured time
+/// must lie between the thread's own figures before and after, regardless of other load.
 #[test]
 fn a_spinning_program_is_seen_for_all_the_time_that_it_had() {
     let name = "counters::live::a_spinning_program_is_seen_for_all_the_time_that_it_had";
@@ -419,7 +419,7 @@ fn a_spinning_program_is_seen_for_all_the_time_that_it_had() {
     match MeasuredOccupancy::start(&machine(), &[pid]) {
         Err(why) => println!("skipped: {name}: {why}"),
         Ok(mut watch) => {
-            // What the kernel says lags behind by up to a tick where nothing switches.
+            // Without a switch, the kernel's figure lags by up to a tick.
             const TICKS: u64 = 40_000_000;
             watch.collect().unwrap();
             let before = used();

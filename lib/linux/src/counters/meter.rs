@@ -1,15 +1,15 @@
-//! Meters that never go back, whatever they are fed from.
+//! Monotonic meters: counts that never decrease when their source changes.
 //!
-//! A figure of a CPU may come from one source now and from another later: a group of events is opened
-//! anew after the CPU was off-line, or a table takes over when the CPU is fenced. Figures of
-//! different sources are not comparable, so only differences within one source are added up.
+//! The source of a CPU's figure can change. A group of events is opened again after the CPU was off-line, or a table replaces the
+//! events when the CPU is fenced. Absolute values of different sources are not comparable, so a meter only adds differences
+//! within one source.
 
 use millpond_model::{COLUMNS, Column, Ticks};
 
 /// The meter of one column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Meter {
-    /// The source that fed it last, and what that said.
+    /// The last source and its value.
     last: Option<(u32, u64)>,
     total: u64,
 }
@@ -22,8 +22,8 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    /// What the source says now; gives what the meter says. It begins at 0, and stands still when the source
-    /// is another one than last time.
+    /// Feeds a value and returns the meter's total. The total begins at 0. It does not change when the source differs from the
+    /// last one.
     pub(super) fn advance(&mut self, column: Column, source: u32, value: u64) -> u64 {
         let meter = &mut self.columns[column.index()];
         if let Some((_, before)) = meter.last.filter(|(last, _)| *last == source) {
@@ -33,7 +33,7 @@ impl Meters {
         meter.total
     }
 
-    /// Time by use as the kernel tells it, whose idle and waiting times are known to step back by a tick.
+    /// Ticks by kind, made monotonic. The kernel's idle and I/O wait times can decrease by a tick.
     pub(super) fn advance_ticks(&mut self, now: Ticks) -> Ticks {
         self.ticks = Ticks {
             user: now.user.max(self.ticks.user),

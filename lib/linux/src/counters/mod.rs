@@ -1,37 +1,36 @@
-//! Counters and samples of CPUs on Linux: what stands behind `mpstat` and `occupancy`.
+//! Counters and samples of CPUs on Linux: the source of `mpstat` and `occupancy`.
 //!
-//! # Where figures come from
+//! # Sources
 //!
-//! Two sources are joined per CPU. The tables of `/proc` are free and count since boot: time by use
-//! (`/proc/stat`, whose `cpuN` lines also say which CPUs are active), interrupts (`/proc/interrupts`),
-//! the deferred work of devices (`/proc/softirqs`) and, where the kernel keeps it, time slices
-//! (`/proc/schedstat`). Everything else is counted for as long as a watch lives: by programs in the kernel at
-//! tracepoints (`shared`), and where the kernel does not take one, by *performance events*, one group of them
-//! per CPU (`events` is the catalogue: which event makes which column).
+//! Two sources are joined per CPU. The tables of `/proc` cost nothing and count since boot: time by use (`/proc/stat`, whose
+//! `cpuN` lines also list the active CPUs), interrupts (`/proc/interrupts`), softirqs of devices (`/proc/softirqs`) and, where
+//! the kernel has it, time slices (`/proc/schedstat`). Everything else is counted only while a watch exists: by BPF programs at
+//! tracepoints (`shared`), or, where the kernel does not accept a program, by *performance events*, one group per CPU (`events`
+//! has the table of events and columns).
 //!
 //! ```text
-//!   /proc tables ────────────┐
-//!   programs in the kernel ──┼──▶ join by CPU ──▶ never back ──▶ Sample
-//!   a group per CPU ───┘         │
-//!        not on shielded CPUs ──┘ their rows lack what only events can tell
+//!   /proc tables ──────────────┐
+//!   BPF programs ──────────────┼──▶ join by CPU ──▶ monotonic meters ──▶ Sample
+//!   an event group per CPU ────┘
+//!        (not on shielded CPUs: their rows lack columns that only events can count)
 //! ```
 //!
-//! # What an observer does to the observed
+//! # Overhead
 //!
-//! What programs counted is read from memory, and interrupts no CPU: shielded ones have these columns
-//! as all others do. Reading another CPU's events interrupts that CPU, once per group. Hence the groups, and hence
-//! events of *shielded* CPUs (members of exclusive sets, those without interrupts, those isolated at boot) are
-//! not read unless the watcher asks. Two things reach them all the same: starting and ending a watch patches the kernel's code, for which it interrupts every CPU
-//! a few times, and while system calls are counted anywhere each of them, everywhere, takes some 30 ns more.
+//! Counts of BPF programs are read from shared memory. This interrupts no CPU, so shielded CPUs have these columns like all
+//! others. Reading events of another CPU interrupts that CPU, once per group. This is the reason for groups, and the reason why
+//! events of *shielded* CPUs (members of exclusive sets, CPUs without interrupts, CPUs isolated at boot) are only read on
+//! request. Two effects reach shielded CPUs in any case. Starting and ending a watch patches kernel code, which interrupts every
+//! CPU a few times. And while system calls are counted, each system call on any CPU takes about 30 ns more.
 //!
-//! # What follows
+//! # Guarantees
 //!
-//! * Values never go back from one sample of a watch to the next, not even when a CPU leaves and comes
-//!   back or begins to be shielded in between: each change of source is bridged by an offset.
-//! * What cannot be counted is `None`, and [`Sample::missing`] says why, per column.
+//! * Values never decrease from one sample of a watch to the next, not even when a CPU goes off-line and comes back or becomes
+//!   shielded in between: each change of source is bridged by an offset.
+//! * A column that cannot be counted is `None`, and [`Sample::missing`] has the reason, per column.
 //! * The tracing files are read wherever they are mounted, and through an unattached mount where they are not.
 //!
-//! Where a program runs is another matter: see `residence`, and `sampler` for where that is not to be had.
+//! For the CPUs that a program runs on, see `residence`, and `sampler` for kernels that do not support it.
 //!
 //! [`Sample::missing`]: millpond_model::Sample::missing
 
@@ -60,7 +59,7 @@ use millpond_machine::facets::{CounterWatch, Counters, Method, OccupancyWatch, S
 use millpond_machine::{Absent, Refusal};
 use millpond_model::{CpuId, Nanos, Pid, Sample};
 
-/// How long each active CPU was used since boot.
+/// CPU time used on each active CPU since boot.
 pub(crate) struct Uses(proc::Tables);
 
 impl Uses {
@@ -69,8 +68,8 @@ impl Uses {
         Ok(Uses(proc::Tables::open(root)?))
     }
 
-    /// Nanoseconds that were used, and that were idle. Use is sampled by clock ticks, of which a virtual machine misses many; idle time is
-    /// measured, where a kernel stops its clock on idle CPUs.
+    /// Used and idle time in nanoseconds. Used time is sampled by clock ticks, of which a virtual machine misses many. Idle time
+    /// is measured, if the kernel stops the clock of idle CPUs.
     pub(crate) fn read(&mut self) -> Result<Vec<(CpuId, u64, u64)>, Refusal> {
         self.0.read_active()?;
         let used = |(cpu, t): &(CpuId, millpond_model::Ticks)| {
@@ -81,14 +80,14 @@ impl Uses {
 }
 
 impl Uses {
-    /// Time that the hypervisor took of each active CPU since boot.
+    /// Steal time of each active CPU since boot.
     pub(crate) fn stolen(&mut self) -> Result<Vec<(CpuId, Nanos)>, Refusal> {
         self.0.read_active()?;
         Ok(self.0.active().iter().map(|(cpu, ticks)| (*cpu, ticks.steal)).collect())
     }
 }
 
-/// The monotonic clock.
+/// The time of the monotonic clock.
 pub(crate) fn monotonic() -> Nanos {
     proc::now()
 }

@@ -1,4 +1,4 @@
-//! The kernel's performance events, as thin as they can be: counters in groups, and filters.
+//! Thin wrappers for the kernel's performance events: counters in groups, and filters.
 
 use millpond_model::CpuId;
 use perf_event_open_sys as sys;
@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What a counter counts.
+/// The event of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// One of the kernel's own software events (`PERF_COUNT_SW_…`).
@@ -25,7 +25,7 @@ fn attributes(event: Event) -> sys::bindings::perf_event_attr {
     attr
 }
 
-/// Opens a counter for everything that happens on one CPU, stopped if it leads a group.
+/// Opens a counter for all activity on one CPU. A group leader is opened stopped.
 pub(super) fn open_counter(event: Event, cpu: CpuId, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut attr = attributes(event);
     attr.read_format = u64::from(sys::bindings::PERF_FORMAT_GROUP);
@@ -33,7 +33,7 @@ pub(super) fn open_counter(event: Event, cpu: CpuId, leader: Option<&OwnedFd>) -
     open(&mut attr, cpu, leader)
 }
 
-/// Opens a given event for everything that happens on one CPU.
+/// Opens an event for all activity on one CPU.
 pub(super) fn open(
     attr: &mut sys::bindings::perf_event_attr,
     cpu: CpuId,
@@ -47,11 +47,11 @@ pub(super) fn open(
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just returned this descriptor, which nobody else has.
+    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens a software event that runs a program each `period` times it comes.
+/// Opens a software event that runs a BPF program on every `period`th occurrence.
 pub(super) fn open_with_program(
     config: u32,
     period: u64,
@@ -63,7 +63,7 @@ pub(super) fn open_with_program(
     attr.set_disabled(1);
     let fd = open(&mut attr, cpu, None)?;
     let program = u32::try_from(program.as_raw_fd()).unwrap_or(u32::MAX);
-    // SAFETY: takes a number and touches no memory of ours.
+    // SAFETY: takes a number and touches no memory of this process.
     let done = unsafe { sys::ioctls::SET_BPF(fd.as_raw_fd(), program) };
     if done < 0 {
         return Err(io::Error::last_os_error());
@@ -72,24 +72,24 @@ pub(super) fn open_with_program(
     Ok(fd)
 }
 
-/// Lets a tracepoint counter count only what passes the filter.
+/// Restricts a tracepoint counter to events that pass the filter.
 pub(super) fn set_filter(fd: &OwnedFd, filter: &CStr) -> io::Result<()> {
     // SAFETY: the text is terminated, and the kernel copies it without writing to it.
     let done = unsafe { sys::ioctls::SET_FILTER(fd.as_raw_fd(), filter.as_ptr().cast_mut()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Starts a group at once.
+/// Starts all counters of a group.
 pub(super) fn enable_group(leader: &OwnedFd) -> io::Result<()> {
-    // SAFETY: takes a number and touches no memory of ours.
+    // SAFETY: takes a number and touches no memory of this process.
     let done = unsafe { sys::ioctls::ENABLE(leader.as_raw_fd(), sys::bindings::PERF_IOC_FLAG_GROUP) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Reads a whole group, leader first, with a single look at its CPU. Returns how many values there
-/// were: fewer than were opened when the CPU has been off-line meanwhile.
+/// Reads all values of a group, leader first, with one interrupt of its CPU. Returns the number of values. It is smaller than the
+/// number of opened events if the CPU went off-line meanwhile.
 pub(super) fn read_group(leader: &OwnedFd, values: &mut [u64]) -> io::Result<usize> {
-    // One word before the values tells how many there are.
+    // The word before the values is their number.
     let mut words = [0u64; 32];
     let wanted = (values.len() + 1).min(words.len());
     let bytes = rustix::io::read(leader, as_bytes(&mut words[..wanted]))?;
@@ -98,7 +98,7 @@ pub(super) fn read_group(leader: &OwnedFd, values: &mut [u64]) -> io::Result<usi
     Ok(count)
 }
 
-/// Reads the single value of an event that is in no group.
+/// Reads the value of an event that is in no group.
 pub(super) fn read_value(event: &OwnedFd, value: &mut u64) -> io::Result<()> {
     let mut words = [0u64; 1];
     if rustix::io::read(event, as_bytes(&mut words))? < size_of::<u64>() {
@@ -109,14 +109,14 @@ pub(super) fn read_value(event: &OwnedFd, value: &mut u64) -> io::Result<()> {
 }
 
 fn as_bytes(words: &mut [u64]) -> &mut [u8] {
-    // SAFETY: every byte of a word may be read and written as a byte, and the length is that of the words.
+    // SAFETY: every byte of a `u64` may be read and written, and the length is that of the slice.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words)) }
 }
 
-/// Lets this process hold `count` more descriptors, as far as it may.
+/// Raises the soft limit so that this process can open `count` more descriptors, as far as permitted.
 pub(crate) fn allow_descriptors(count: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // What is open already, and what the program opens besides, is little.
+    // Room for descriptors that are already open or opened elsewhere in the program.
     const OTHERS: u64 = 256;
     let now = getrlimit(Resource::Nofile);
     let wanted = count.saturating_add(OTHERS);
@@ -125,7 +125,7 @@ pub(crate) fn allow_descriptors(count: u64) {
     }
     let raised = Rlimit { current: Some(wanted), maximum: now.maximum.map(|m| m.max(wanted)) };
     if setrlimit(Resource::Nofile, raised).is_err() {
-        // Without the right to raise the maximum: up to it. What then does not fit is reported as missing.
+        // Without the right to raise the hard limit, use all of it. Events that then cannot be opened are reported as missing.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, ..now });
     }
 }

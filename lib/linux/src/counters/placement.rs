@@ -1,4 +1,4 @@
-//! Placement: the sets of CPUs, and the CPUs that take no interrupts.
+//! Placement: the sets of CPUs, and the CPUs without interrupts.
 
 use super::changes::Traces;
 use crate::{LinuxMachine, Root};
@@ -8,18 +8,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The sets and shields of a machine at an instant.
+/// The sets and shielded CPUs at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// The set of each CPU that is in one.
+    /// The set of each CPU that is in a non-default set.
     pub(super) set_of: BTreeMap<CpuId, PsetId>,
-    /// The sets that exist besides the default one, ascending; an empty set is in here alone.
+    /// The existing sets besides the default one, ascending. Empty sets are only listed here.
     pub(super) sets: Vec<PsetId>,
-    /// CPUs that nobody may disturb: members of exclusive sets, and those without interrupts.
+    /// CPUs that must not be disturbed: members of exclusive sets, and CPUs without interrupts.
     pub(super) shielded: CpuSet,
 }
 
-/// Who is where, asked anew for each sample. The same value again means that nothing has changed.
+/// The current placement, called for each sample. The same `Rc` again means that nothing changed.
 pub(super) type Placements<'a> = Box<dyn Fn() -> Result<Rc<Placement>, Refusal> + 'a>;
 
 impl Placement {
@@ -44,7 +44,7 @@ impl LinuxMachine {
         Ok(placement)
     }
 
-    /// Tells who is where, again and again, and reads it anew only when something stirred.
+    /// Returns the placement on each call; reads it again only after a change.
     pub(super) fn placements(&self) -> Placements<'_> {
         let groups = self.os.hierarchy.mount().cloned();
         let traces = Traces::watch(self.os.root.state.clone(), groups);
@@ -62,11 +62,11 @@ impl LinuxMachine {
     }
 }
 
-/// CPUs that were set apart at boot: they do not change while the machine runs.
+/// CPUs isolated at boot. They do not change while the machine runs.
 pub(super) fn set_apart_at_boot(root: &Root) -> CpuSet {
     let list = |name: &str| -> CpuSet {
         let text = root.read(&root.sys.join("devices/system/cpu").join(name)).ok().flatten();
-        // Some kernels write `(null)` for none.
+        // Some kernels write `(null)` for an empty list.
         text.and_then(|text| text.parse().ok()).unwrap_or_default()
     };
     &list("isolated") | &list("nohz_full")

@@ -1,4 +1,4 @@
-//! The tables of `/proc` joined by CPU: everything that the kernel keeps by itself.
+//! The tables of `/proc`, joined by CPU: the counts that the kernel always keeps.
 
 use super::placement::Placement;
 use super::proc_file::{Buffer, ProcFile};
@@ -12,7 +12,7 @@ use millpond_model::{COLUMNS, Column, CpuId, CpuSample, Nanos, Sample, Ticks, Wa
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 
-/// Columns that no table has: they are counted only while somebody watches.
+/// Columns without a table. They are counted only during a watch.
 const ONLY_WATCHED: [Column; 8] = [
     Column::Minf,
     Column::Mjf,
@@ -24,7 +24,7 @@ const ONLY_WATCHED: [Column; 8] = [
     Column::Syscl,
 ];
 
-/// The open tables, and what was last read from them.
+/// The open tables, and their last contents.
 #[derive(Debug)]
 pub(super) struct Tables {
     stat: ProcFile,
@@ -62,7 +62,7 @@ impl Tables {
         })
     }
 
-    /// Reads anew which CPUs are active, and where their time went. Forgets the other tables.
+    /// Reads the active CPUs and their times. Invalidates the other tables.
     pub(super) fn read_active(&mut self) -> Result<(), Refusal> {
         let text = self.stat.read_piece(&mut self.buffer).map_err(|error| refuse("stat", &error))?;
         parse_stat(text, &mut self.active);
@@ -97,12 +97,12 @@ impl Tables {
         Ok(())
     }
 
-    /// The active CPUs, ascending, with where their time went.
+    /// The active CPUs, ascending, with their times.
     pub(super) fn active(&self) -> &[(CpuId, Ticks)] {
         &self.active
     }
 
-    /// What the tables say of the CPU that stands at `index` of [`Tables::active`].
+    /// The row of the CPU at `index` of [`Tables::active`].
     pub(super) fn row(&self, index: usize, placement: &Placement) -> CpuSample {
         let (cpu, ticks) = self.active[index];
         let mut events = [None; COLUMNS.len()];
@@ -112,12 +112,12 @@ impl Tables {
         CpuSample { cpu, set: placement.set_of(cpu), events, ticks }
     }
 
-    /// Calls that a CPU received, for kernels that do not tell who sent them.
+    /// Cross calls that a CPU received. Used on kernels that do not report the sender.
     pub(super) fn calls_received(&self, cpu: CpuId, index: usize) -> Option<u64> {
         self.taken.calls.of(cpu, index)
     }
 
-    /// Whether the tables that were read hold a column.
+    /// Whether the tables that were read contain a column.
     pub(super) fn has(&self, column: Column) -> bool {
         match column {
             Column::Intr => self.taken.all.rows > 0,
@@ -156,7 +156,7 @@ pub(crate) fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// The CPU time that this thread has used.
+/// CPU time of this thread.
 pub(super) fn own_cpu_time() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }

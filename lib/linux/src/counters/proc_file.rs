@@ -1,4 +1,4 @@
-//! Reading the wide per-processor tables of `/proc`, without an allocation per sample.
+//! Reads the wide per-CPU tables of `/proc` without an allocation per sample.
 
 use crate::{Root, is_gone};
 use millpond_formats::proc_tables::find_last;
@@ -7,15 +7,15 @@ use rustix::io::{Errno, pread};
 use std::fs::File;
 use std::io;
 
-/// Enough for `/proc/stat` of a machine with a thousand CPUs, and little enough to stay in the cache.
-/// Grows to what a file needs, and stays there. Memory that is not needed is not touched.
+/// Enough for `/proc/stat` of a machine with a thousand CPUs, and small enough for the cache. The buffer grows to the size of the
+/// largest file and stays at it. Unused memory is not touched.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What is read: one buffer for all files, since each is done with before the next is read.
+/// The buffer of all files. One is enough, since files are processed one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Buffer(Vec<u8>);
 
-/// A file that is read again and again from its beginning.
+/// A file that is read repeatedly from its beginning.
 #[derive(Debug)]
 pub(super) struct ProcFile {
     file: File,
@@ -40,15 +40,14 @@ impl ProcFile {
         }
     }
 
-    /// Hands the text as it is now to `take`, piece by piece. Pieces are made of whole lines; only the last line
-    /// may lack its end.
+    /// Passes the current text to `take` in pieces of whole lines. Only the last line may be incomplete.
     pub(super) fn read_lines(&self, buffer: &mut Buffer, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let text = &mut buffer.0;
         let mut offset = 0;
         text.clear();
         loop {
             let old = text.len();
-            // The kernel hands out what it has ready, often less than there is room for: only 0 is the end.
+            // The kernel may return less than there is room for. Only 0 is the end.
             let count = self.read_on(text, offset)?;
             if count == 0 {
                 if !text.is_empty() {
@@ -64,7 +63,7 @@ impl ProcFile {
         }
     }
 
-    /// The whole text of a file that the kernel makes in one piece: where it leaves room it has ended.
+    /// The whole text of a file that the kernel produces in one read: a short read is the end.
     pub(super) fn read_piece<'b>(&self, buffer: &'b mut Buffer) -> io::Result<&'b [u8]> {
         let text = &mut buffer.0;
         text.clear();
@@ -77,8 +76,8 @@ impl ProcFile {
         }
     }
 
-    /// Reads what stands at `offset` of the file to the end of `text`, for which there will be room. Gives how
-    /// many bytes came; 0 at the end.
+    /// Reads from `offset` of the file to the end of `text`, which is enlarged as needed. Returns the number of bytes; 0 at the
+    /// end.
     fn read_on(&self, text: &mut Vec<u8>, offset: u64) -> io::Result<usize> {
         if text.len() == text.capacity() {
             text.reserve_exact(text.len().max(BUFFER_BYTES));

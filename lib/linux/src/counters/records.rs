@@ -1,27 +1,27 @@
-//! Records of the kernel's sample buffers, as bytes: parsing only.
+//! Parser for the records of perf sample buffers.
 
-/// A record that concerns us. Numbers are those of this process's own process namespace.
+/// A relevant record. Process ids are those of this process's PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Record {
-    /// A thread of this process was seen.
+    /// A sample of a thread of this process.
     Sample { pid: u32 },
-    /// A process began, child of another.
+    /// A process was forked.
     Fork { pid: u32, parent: u32, time_ns: u64 },
-    /// Records that did not fit.
+    /// Number of lost records.
     Lost { count: u64 },
 }
 
-/// `PERF_RECORD_…`: the kinds that are understood.
+/// The supported record types (`PERF_RECORD_…`).
 const LOST: u32 = 2;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
 
-/// Every record has this many bytes at least: kind (4), flags (2), size (2).
+/// Size of a record header: type (4), flags (2), size (2).
 const HEAD_BYTES: usize = 8;
 
-/// Calls `each` for every record of `bytes` that concerns us, in order. Ends at the first record that makes
-/// no sense: a buffer that was overwritten while it was read.
+/// Calls `each` for every relevant record of `bytes`, in order. Stops at the first invalid record, which means that the buffer
+/// was overwritten during the read.
 ///
 /// Layouts, after the head: a sample with thread numbers only is `pid, tid` (4 bytes each); a fork is `pid,
 /// parent pid, tid, parent tid` (4 each), `time` (8); lost is `id, count` (8 each), lost samples `count` (8).
@@ -47,7 +47,7 @@ pub(super) fn parse_records(mut bytes: &[u8], mut each: impl FnMut(Record)) {
     }
 }
 
-/// A new thread of the same process is nothing new to us.
+/// Ignores new threads of an existing process.
 fn fork(body: &[u8]) -> Option<Record> {
     let (pid, parent, time_ns) = (u32_at(body, 0)?, u32_at(body, 4)?, u64_at(body, 16)?);
     (pid != parent).then_some(Record::Fork { pid, parent, time_ns })

@@ -1,8 +1,8 @@
-//! Where a program runs: its time on each CPU, measured at switches by a program in the kernel (`lib/bpf`).
+//! Time of programs on each CPU, measured at context switches by a BPF program (`lib/bpf`).
 //!
-//! The program adds up what threads of the watched programs spend on each CPU, in memory that we share with it. Reading
-//! interrupts no CPU, so that fenced and shielded ones are read as well. What is still going on is added from the time of the
-//! last switch there; a thread that never switches is seen for all of its time.
+//! The BPF program sums up the time of the watched programs' threads on each CPU, in shared memory. Reading it interrupts no CPU,
+//! so fenced and shielded CPUs are included. The time of a thread that is running is added from the time of the last switch, so a
+//! thread that never switches is fully counted.
 
 use super::proc::now;
 use crate::Os;
@@ -18,17 +18,17 @@ pub(super) struct MeasuredOccupancy {
     programs: Vec<Pid>,
     processors: u32,
     since: Nanos,
-    /// By CPU and program, what was read last.
+    /// The last reading, by CPU and program.
     last: Vec<Vec<u64>>,
-    /// How often the kernel had refused to follow a thread then.
+    /// The kernel's count of threads that it could not follow, at the last reading.
     refused: u64,
 }
 
 impl MeasuredOccupancy {
-    /// Begins to measure.
+    /// Starts the measurement.
     ///
     /// # Errors
-    /// Why not, as the second half of a sentence.
+    /// Why it is not possible, as the second half of a sentence.
     pub(super) fn start(os: &Os, given: &[Pid]) -> Result<MeasuredOccupancy, String> {
         os.takes_programs()?;
         let mut programs = given.to_vec();
@@ -49,7 +49,7 @@ impl MeasuredOccupancy {
         Ok(watch)
     }
 
-    /// Now, and what each program has spent on each CPU by then.
+    /// The current time, and the time of each program on each CPU.
     fn read(&self) -> (Nanos, Vec<Vec<u64>>) {
         let at = now();
         (at, (0..self.processors).map(|cpu| self.residing.read(cpu, at.0)).collect())
@@ -64,7 +64,7 @@ impl OccupancyWatch for MeasuredOccupancy {
         for (cpu, (is, was)) in (0..).zip(times.iter().zip(&mut self.last)) {
             for ((pid, is), was) in self.programs.iter().zip(is).zip(was) {
                 let time = Nanos(is.saturating_sub(*was));
-                // What a switch after this moment added already is not added again.
+                // A switch after the reading may have added time that was already counted. Do not count it twice.
                 *was = (*was).max(*is);
                 if time > Nanos(0) {
                     sightings.push(Sighting { cpu: CpuId(cpu), pid: *pid, time });

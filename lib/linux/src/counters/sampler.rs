@@ -1,18 +1,17 @@
-//! Where a program runs: statistical samples of the thread on each CPU.
+//! Statistical samples of the running thread on each CPU, as a measure of where programs run.
 //!
-//! This is for kernels that take no program that measures (`residence`), and for users that ask for samples. A clock
-//! event per CPU interrupts it some thousand times a second, and puts down the process that it found; 0 is an
-//! idle CPU. Which processes belong to a program is known from a scan at the beginning and from the kernel's
-//! records of forks, which stand in the same buffers.
+//! Used on kernels that do not support `residence`, and on request. A clock event per CPU interrupts it some thousand times a
+//! second and records the current process; 0 is an idle CPU. The processes of a program are known from a scan at the beginning
+//! and from the kernel's fork records, which are in the same buffers.
 //!
-//! A slow or busy machine takes fewer samples than it should, without a word: the clock leaves out those that it is
-//! late for. Hence a program's share of a CPU is its share of the samples that were taken there, idle ones
-//! included, and never of those that were wanted. Clocks per thread would disturb less where a program has few threads, but they
-//! cost a descriptor per thread and CPU, and slow each fork by as many copies.
+//! A slow or busy machine takes fewer samples than configured, without a notice: the clock skips late ones. A program's share of
+//! a CPU is therefore its share of the samples taken there, idle ones included, and never of the configured number. Per-thread
+//! clocks would disturb less for a program with few threads, but they cost a descriptor per thread and CPU, and each fork copies
+//! them.
 //!
 //! A shielded CPU is sampled only if one of the watched programs may run there.
 //!
-//! Buffers are emptied twice a second by a thread of its own, whatever interval the caller has.
+//! A separate thread empties the buffers twice a second, independently of the caller's interval.
 
 use super::descent::Family;
 use super::events;
@@ -31,21 +30,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the buffers are emptied. They hold three times as much.
+/// Interval between readings of the buffers. They hold three times as much.
 const EMPTY_EVERY: Duration = Duration::from_millis(500);
 
-/// What both the caller and the emptying thread work on.
+/// State shared by the caller and the reading thread.
 #[derive(Debug)]
 struct Collected {
     rings: Vec<Ring>,
-    /// What was taken from each ring, kept for its room.
+    /// Data taken from each ring; kept to reuse the allocation.
     taken: Vec<Vec<u8>>,
     family: Family,
     counts: BTreeMap<(CpuId, Pid), u64>,
-    /// Samples that were read, of whatever process.
+    /// Number of samples of all processes.
     read: BTreeMap<CpuId, u64>,
     lost: u64,
-    /// Forks may be among what was lost: look for descendants anew.
+    /// Lost records may include forks, so the processes must be scanned again.
     doubtful: bool,
     done: bool,
 }
@@ -66,7 +65,7 @@ impl Collected {
                 Record::Sample { .. } => {}
             });
         }
-        // Parent and child may have been recorded on different CPUs: in order of time.
+        // Parent and child may be recorded on different CPUs, so forks are sorted by time.
         forks.sort_unstable();
         for (_, pid, parent) in forks {
             self.family.born(Pid(pid), Pid(parent));
@@ -93,7 +92,7 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Collected> {
-        // Whoever panicked left counts behind, not broken promises.
+        // A panic cannot leave these counts inconsistent.
         self.samples.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,7 +113,7 @@ pub(super) struct LinuxOccupancy<'a> {
 }
 
 impl<'a> LinuxOccupancy<'a> {
-    /// Begins to sample. `why`: for want of what, if samples were not asked for.
+    /// Starts to sample. `why` is the reason for sampling if it was not requested.
     pub(super) fn start(
         root: &Root,
         placements: Placements<'a>,
@@ -149,7 +148,7 @@ impl<'a> LinuxOccupancy<'a> {
             emptier: None,
         };
         watch.follow().map_err(|refusal| Absent::because(refusal.reason.to_string()))?;
-        // Who was forked between the scan and the first sample is in no record: look again.
+        // A process forked between the scan and the first sample is in no record, so scan again.
         let seen_meanwhile = Family::scan(root, given);
         watch.shared.lock().family.join(seen_meanwhile);
         let shared = Arc::clone(&watch.shared);
@@ -163,7 +162,7 @@ impl<'a> LinuxOccupancy<'a> {
         });
         watch.emptier = emptier.ok();
         {
-            // What was seen while buffer after buffer was opened belongs to no interval.
+            // Discard samples taken while the buffers were opened one by one: they belong to no interval.
             let mut samples = watch.shared.lock();
             samples.empty();
             samples.counts.clear();
@@ -174,7 +173,7 @@ impl<'a> LinuxOccupancy<'a> {
         Ok(watch)
     }
 
-    /// Samples the CPUs that are active now and may be disturbed, and no others.
+    /// Samples exactly the CPUs that are active and may be disturbed.
     fn follow(&mut self) -> Result<(), Refusal> {
         let placement = (self.placements)()?;
         let mut lines = Vec::new();
@@ -202,7 +201,7 @@ impl<'a> LinuxOccupancy<'a> {
         }
     }
 
-    /// Sheltered CPUs where none of the programs may run.
+    /// Shielded CPUs where none of the programs may run.
     fn out_of_reach(&self, placement: &Placement, family: &Family) -> CpuSet {
         let shielded = &placement.shielded | &self.apart;
         if shielded.is_empty() {
@@ -221,13 +220,13 @@ impl<'a> LinuxOccupancy<'a> {
     }
 }
 
-/// The time that samples stand for: their share of all that were taken on the CPU.
+/// The time that samples represent: elapsed time times their share of all samples of the CPU.
 fn share(elapsed: Nanos, seen: u64, taken: u64) -> Nanos {
     let time = u128::from(elapsed.0) * u128::from(seen) / u128::from(taken.max(1));
     Nanos(u64::try_from(time).unwrap_or(u64::MAX))
 }
 
-/// Where a thread may run, from its `status`.
+/// The allowed CPUs of a thread, from its `status` file.
 fn parse_allowed(status: &str) -> Option<CpuSet> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     list.trim().parse().ok()
@@ -242,7 +241,7 @@ impl OccupancyWatch for LinuxOccupancy<'_> {
         self.since = at;
         let counts = std::mem::take(&mut samples.counts);
         let read = std::mem::take(&mut samples.read);
-        // Those whose CPU went off-line meanwhile are among them until they are followed.
+        // Includes CPUs that went off-line, until the next call of `follow`.
         let processors = samples.rings.len() as u64;
         let lost = std::mem::take(&mut samples.lost);
         if std::mem::take(&mut samples.doubtful) {
@@ -269,7 +268,7 @@ impl Drop for LinuxOccupancy<'_> {
         self.shared.lock().done = true;
         self.shared.wake.notify_all();
         if let Some(emptier) = self.emptier.take() {
-            // It ends by itself; a panic of it was reported when it happened.
+            // The thread ends by itself. A panic in it was reported when it happened.
             let _ = emptier.join();
         }
     }
@@ -289,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_share_is_of_the_samples_that_were_taken() {
-        // A fifth of 5,000 samples was taken, and all of those found the program.
+        // Only a fifth of 5,000 samples was taken, and all of those found the program.
         assert_eq!(share(Nanos::from_secs(1), 1_000, 1_000), Nanos::from_secs(1));
         assert_eq!(share(Nanos::from_secs(2), 24, 96), Nanos::from_millis(500));
         assert_eq!(share(Nanos::from_secs(1), 0, 0), Nanos(0));

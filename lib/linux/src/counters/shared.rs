@@ -1,9 +1,8 @@
-//! Counting in the kernel: programs at tracepoints that add to memory which we share with it (`lib/bpf`).
+//! Counting in the kernel: BPF programs at tracepoints that increment counters in shared memory (`lib/bpf`).
 //!
-//! A performance event per CPU and kind of event must be asked for its value, which interrupts that
-//! CPU. Here a program is attached once for the whole machine, whatever the number of CPUs; it
-//! adds one to a word of the CPU that it runs on, and reading all words is reading memory: no system
-//! call and without an interrupt. A program takes some 10 ns.
+//! Reading a performance event of another CPU interrupts that CPU. A BPF program is attached once for the whole machine, for any
+//! number of CPUs. It increments a word of the CPU that it runs on. Reading the words is reading memory, without a system call
+//! and without an interrupt. One run of a program takes about 10 ns.
 //!
 //! ```text
 //!   tracepoint ──▶ program ──▶ row of its CPU: a word per column
@@ -11,12 +10,12 @@
 //!                                      └── mapped into our memory
 //! ```
 //!
-//! Where one is not accepted, or may not be loaded, its columns are counted by performance
-//! events instead. Major faults have no tracepoint: there a program runs at each event of a CPU's own,
-//! which must be opened on every CPU, but need not be read either.
+//! If a program is not accepted or must not be loaded, its columns are counted by performance events instead. Major faults have
+//! no tracepoint. For them a program runs at each occurrence of a performance event, which must be opened on every CPU, but is
+//! never read.
 //!
-//! An event within a program of the same kind (an interrupt that comes while another one is being counted) is
-//! not counted: some in a million.
+//! An event within a program of the same kind (an interrupt that arrives while another one is being counted) is not counted:
+//! about one in a million.
 
 use super::perf;
 use crate::Os;
@@ -26,10 +25,10 @@ use perf_event_open_sys::bindings::PERF_COUNT_SW_PAGE_FAULTS_MAJ;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The column that is counted by an event per CPU.
+/// The column that needs an event per CPU.
 const BY_EVENT: Column = Column::Mjf;
 
-/// Programs at work, and what they count.
+/// The attached programs and the columns that they count.
 #[derive(Debug)]
 pub(super) struct SharedCounters {
     counting: Counting,
@@ -38,7 +37,7 @@ pub(super) struct SharedCounters {
 }
 
 impl SharedCounters {
-    /// Loads and attaches every program that this kernel takes.
+    /// Loads and attaches every program that this kernel accepts.
     ///
     /// # Errors
     /// Why nothing can be counted this way, as the second half of a sentence.
@@ -49,7 +48,7 @@ impl SharedCounters {
         Ok(SharedCounters { counting, by_event })
     }
 
-    /// Begins to count on a CPU what needs an event there; `None` when nothing does. Ends with the value.
+    /// Opens the event that must exist on each CPU; `None` when no column needs one. Dropping the value closes it.
     ///
     /// # Errors
     /// When the kernel refuses the event.
@@ -57,12 +56,12 @@ impl SharedCounters {
         let Some(program) = self.counting.event_program().ok().filter(|_| self.by_event) else {
             return Ok(None);
         };
-        // Each single one. The kernel would hold events back that come 100,000 times a second; these wait for
+        // Period 1 counts each occurrence. The kernel would throttle an event that occurs 100,000 times a second; these wait for
         // a disk.
         perf::open_with_program(PERF_COUNT_SW_PAGE_FAULTS_MAJ, 1, cpu, program).map(Some)
     }
 
-    /// From now on the column that needs an event per CPU is not counted.
+    /// Stops counting the column that needs an event per CPU.
     pub(super) fn give_up_events(&mut self) {
         self.by_event = false;
     }
@@ -72,7 +71,7 @@ impl SharedCounters {
         if column == BY_EVENT { self.by_event } else { !self.counting.places(column.index()).is_empty() }
     }
 
-    /// Where a column is counted.
+    /// The source of a column.
     pub(super) fn origin(&self, column: Column) -> String {
         match column {
             BY_EVENT if self.by_event => "the event major-faults".to_owned(),
@@ -80,7 +79,7 @@ impl SharedCounters {
         }
     }
 
-    /// What was counted on a CPU since the programs were attached.
+    /// The counts of a CPU since the programs were attached.
     pub(super) fn read(&self, cpu: CpuId) -> [Option<u64>; COLUMNS.len()] {
         COLUMNS.map(|column| self.has(column).then(|| self.counting.get(cpu.0, column.index())))
     }

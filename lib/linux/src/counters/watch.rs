@@ -1,4 +1,4 @@
-//! A watch: counters that run as long as they are read, joined with the tables of `/proc`.
+//! A watch: counters that run while it exists, joined with the tables of `/proc`.
 
 use super::events::{self, Group, Plan};
 use super::meter::Meters;
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// The tables of `/proc` as a source of figures. Each group of events is a source of its own.
+/// Source number of the tables of `/proc`. Each event group is a source of its own.
 const TABLES: u32 = 0;
-/// The programs in the kernel.
+/// Source number of the BPF programs.
 const PROGRAMS: u32 = 1;
 
-/// What is known of a CPU from sample to sample.
+/// State of a CPU between samples.
 #[derive(Debug)]
 struct Watched {
     cpu: CpuId,
-    /// Its events; none on a shielded CPU, and where there is nothing for them to count.
+    /// Its events; `None` on a shielded CPU, and where events count no column.
     group: Option<(u32, Group)>,
-    /// The event that a program in the kernel waits for, held for as long as it should.
+    /// The event that triggers a BPF program, kept open.
     held: Option<OwnedFd>,
     meters: Meters,
 }
@@ -43,14 +43,14 @@ pub(super) struct LinuxWatch<'a> {
     apart: CpuSet,
     tables: Tables,
     os: &'a Os,
-    /// The programs in the kernel, or why there are none.
+    /// The BPF programs, or why they are unavailable.
     shared: Option<Result<SharedCounters, String>>,
-    /// The events for what the programs do not count.
+    /// The events for columns that the programs do not count.
     plan: Option<Plan>,
     /// One per active CPU, in the order of the tables.
     watched: Vec<Watched>,
     last_source: u32,
-    /// What the last look was made for: as long as that stays, nothing is opened or closed.
+    /// The placement at the last reading. While it is unchanged, nothing is opened or closed.
     placement: Rc<Placement>,
     from_tables: [bool; COLUMNS.len()],
     missing: Vec<String>,
@@ -64,7 +64,7 @@ pub(super) struct LinuxWatch<'a> {
 }
 
 impl<'a> LinuxWatch<'a> {
-    /// Opens everything and takes a first look, so that counting begins now.
+    /// Opens all sources and takes a first reading, so that counting begins now.
     pub(super) fn start(
         os: &'a Os,
         placements: Placements<'a>,
@@ -100,7 +100,7 @@ impl<'a> LinuxWatch<'a> {
         Ok(watch)
     }
 
-    /// Counts by events whatever programs could count.
+    /// Uses events even where programs could count.
     #[cfg(test)]
     pub(super) fn start_without_programs(os: &'a Os, placements: Placements<'a>) -> Result<Self, Absent> {
         let mut watch = Self::start(os, placements, WatchOptions::default())?;
@@ -137,7 +137,7 @@ impl<'a> LinuxWatch<'a> {
         Ok(Sample { at, wall: wall(), cpus, sets, missing })
     }
 
-    /// Begins and ends counting where CPUs came, left, or were shielded since the last look.
+    /// Starts and stops counting on CPUs that appeared, disappeared or became shielded since the last reading.
     fn follow(&mut self) {
         let active: CpuSet = self.tables.active().iter().map(|(cpu, _)| *cpu).collect();
         self.untouched = if self.options.touch_fenced {
@@ -167,22 +167,22 @@ impl<'a> LinuxWatch<'a> {
         self.from_tables = COLUMNS.map(|column| self.wants_from_tables(column));
     }
 
-    /// Opens the events that programs wait for. One that is refused gives the column to the others. They are never read, so that
-    /// shielded CPUs have them as well: to open one is a single interrupt, as beginning to watch is anyway.
+    /// Opens the events that trigger BPF programs. If one is refused, the column is counted by the other source. These events are
+    /// never read, so shielded CPUs have them, too. Opening one costs a single interrupt, as starting a watch does anyway.
     fn hold_events(&mut self) {
         let Some(Ok(shared)) = &mut self.shared else { return };
         for watched in self.watched.iter_mut().filter(|w| w.held.is_none()) {
             match shared.open_on(watched.cpu) {
                 Ok(held) => watched.held = held,
-                // It went off-line since the table was read.
+                // The CPU went off-line since the table was read.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 Err(_) => return shared.give_up_events(),
             }
         }
     }
 
-    /// Opens events where they are needed and not open, then starts them together: opening takes long, and a
-    /// watch should begin everywhere at one time.
+    /// Opens missing events, then starts them together. Opening takes long, and a watch should begin on all CPUs at the same
+    /// time.
     fn open_events(&mut self, touched: &CpuSet) {
         if self.plan.as_ref().is_some_and(Plan::is_empty) {
             return;
@@ -226,7 +226,7 @@ impl<'a> LinuxWatch<'a> {
         self.shared.as_ref()?.as_ref().ok()
     }
 
-    /// Whether programs count a column, or events on CPUs that may be interrupted.
+    /// Whether a column is counted by programs, or by events on CPUs that may be interrupted.
     fn counts(&self, column: Column) -> bool {
         self.shared().is_some_and(|shared| shared.has(column))
             || (column != Column::Ithr && self.plan.as_ref().is_some_and(|plan| plan.counts(column)))
@@ -240,13 +240,13 @@ impl<'a> LinuxWatch<'a> {
                 let some_unread = !self.untouched.is_empty() || !self.unopened.is_empty();
                 !self.counts(column) || (some_unread && !shared)
             }
-            // Received instead of sent, and only if sent cannot be told.
+            // Received calls instead of sent ones, and only if sent calls cannot be counted.
             Column::Xcal => self.reason(column).is_some(),
             _ => false,
         }
     }
 
-    /// Why neither programs nor events count a column.
+    /// Why a column is counted neither by programs nor by events.
     fn reason(&self, column: Column) -> Option<&str> {
         if self.shared().is_some_and(|shared| shared.has(column)) {
             return None;
@@ -254,12 +254,12 @@ impl<'a> LinuxWatch<'a> {
         self.plan.as_ref().and_then(|plan| plan.reason(column))
     }
 
-    /// Everything about the CPU that stands at `index` of the tables.
+    /// The row of the CPU at `index` of the tables.
     fn row(&mut self, index: usize) -> CpuSample {
         let mut row = self.tables.row(index, &self.placement);
         let programs = self.shared().map(|shared| shared.read(row.cpu));
         let events = self.read_events(index);
-        // The same for all CPUs: where calls are counted as they are sent, those of one left alone are not known.
+        // The same source for all CPUs: where sent calls are counted, those of an undisturbed CPU are unknown.
         let is_received = self.wants_from_tables(Column::Xcal);
         let calls = self.tables.calls_received(row.cpu, index).filter(|_| is_received);
         let meters = &mut self.watched[index].meters;
@@ -270,7 +270,7 @@ impl<'a> LinuxWatch<'a> {
             let from_table = if column == Column::Xcal { calls } else { row.events[at] };
             let figure = match (from_programs, from_events, from_table) {
                 (Some(count), _, _) => Some((PROGRAMS, count)),
-                // Interrupts handed to threads come on top of the deferred work that the table counts.
+                // Threaded interrupts are added to the softirqs from the table.
                 (None, Some((source, threads)), deferred) if column == Column::Ithr => {
                     deferred.map(|deferred| (source, deferred.saturating_add(threads)))
                 }
@@ -283,8 +283,7 @@ impl<'a> LinuxWatch<'a> {
         row
     }
 
-    /// What the events of a CPU say. Those of a CPU that was off-line since the last look, too
-    /// short to be missed in the tables, are gone: counts on with new ones.
+    /// The event values of a CPU. If the CPU was off-line for a short time and its events are lost, they are opened again.
     fn read_events(&mut self, index: usize) -> Option<(u32, [Option<u64>; COLUMNS.len()])> {
         for _ in 0..2 {
             let (source, group) = self.watched[index].group.as_ref()?;
@@ -298,7 +297,7 @@ impl<'a> LinuxWatch<'a> {
         None
     }
 
-    /// Columns that events count, and that CPUs which are left alone therefore lack.
+    /// Columns that events count, and that undisturbed CPUs therefore lack.
     fn hidden(&self) -> Vec<&'static str> {
         let is_hidden = |column: &Column| {
             let by_program = self.shared().is_some_and(|shared| shared.has(*column));
@@ -310,7 +309,7 @@ impl<'a> LinuxWatch<'a> {
         columns.filter(is_hidden).map(Column::word).collect()
     }
 
-    /// What is missing and why, one sentence per reason.
+    /// The missing columns, one sentence per reason.
     fn find_missing(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for column in COLUMNS {
@@ -343,7 +342,7 @@ impl<'a> LinuxWatch<'a> {
         missing
     }
 
-    /// Where a column comes from.
+    /// The source of a column.
     fn origin(&self, column: Column) -> String {
         if let Some(shared) = self.shared().filter(|shared| shared.has(column)) {
             return format!("counted in the kernel at {}", shared.origin(column));
@@ -366,7 +365,7 @@ impl<'a> LinuxWatch<'a> {
         }
     }
 
-    /// How counting is done, and to whom not.
+    /// How counting is done, and which CPUs are excluded.
     fn manner(&self) -> Vec<String> {
         let mut lines = Vec::new();
         match &self.shared {
@@ -401,8 +400,8 @@ impl CounterWatch for LinuxWatch<'_> {
             "usr sys wt idl: /proc/stat (user + nice, system + irq + softirq, iowait, idle)".to_owned(),
         );
         lines.extend(self.manner());
-        // Whatever this thread did meanwhile is part of the price. The first sample is dear: all is touched for
-        // the first time.
+        // Includes everything that this thread did meanwhile. The first sample is expensive, because memory is touched for the
+        // first time.
         let cost = own_cpu_time() - self.began;
         if let Some(mean) = cost.0.checked_div(u64::from(self.samples)).filter(|_| self.samples > 1) {
             lines.push(format!(

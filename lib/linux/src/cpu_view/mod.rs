@@ -1,22 +1,23 @@
-//! A private view: what a program sees of the machine's CPUs when it should see only those that it may use.
+//! A private view of the CPUs: a program in it sees only the CPUs that it may use.
 //!
-//! # What is shown
+//! # Contents
 //!
-//! The machine as if CPUs of other sets were not plugged in, which is a state that kernels know and programs have to cope
-//! with: they are missing in `/proc/cpuinfo`, `/proc/stat`, `online`, `present` and among the directories `cpuN`, and are in `offline`.
-//! `possible` and `kernel_max` stay as they are: they bound the numbers that CPUs can ever have, programs lay out arrays by them, and
-//! a program's CPUs can become others at any time. Numbers are the real ones, as `sched_getcpu` gives them.
+//! The view shows a machine on which the CPUs of other sets are not plugged in. Kernels have such a state, so programs can cope
+//! with it. These CPUs are missing from `/proc/cpuinfo`, `/proc/stat`, `online`, `present` and the directories `cpuN`, and are
+//! listed in `offline`. `possible` and `kernel_max` are unchanged: they bound the CPU numbers that can ever appear, programs size
+//! arrays by them, and the CPUs of a program can change at any time. CPU numbers are the real ones, as `sched_getcpu` returns
+//! them.
 //!
-//! # How
+//! # Implementation
 //!
 //! ```text
 //!   /proc/cpuinfo, /proc/stat   ◀─bind── files of a small tmpfs, rewritten in place
 //!   /sys/devices/system/cpu     ◀─bind── a directory of it: our lists; cpuN ◀─bind── the real ones; the rest ◀─bind── the real ones
 //! ```
 //!
-//! All of it is in a mount namespace that begins with the calling thread, is inherited by what that thread starts, and ends with the last
-//! process in it: nothing has to be put back. What is mounted elsewhere later still arrives there (the namespace is a *slave*), and nothing
-//! leaves it.
+//! All of it is in a mount namespace. The calling thread creates it, its children inherit it, and it ends with its last process,
+//! so nothing needs to be undone. Later mounts elsewhere propagate into the namespace (it is a *slave*), and none propagate out
+//! of it.
 
 mod texts;
 
@@ -37,20 +38,20 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The directory of the tmpfs that is shown as the CPUs' one.
+/// Name of the tmpfs directory that replaces the directory of CPUs.
 const SHOWN: &str = "cpu";
 const PRIVATE: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
-/// Lists that are ours; everything else that stands beside them is the kernel's.
+/// The lists that we write. All other entries are the kernel's.
 const LISTS: [&str; 3] = ["online", "present", "offline"];
 
-/// A view, for the thread that made it and for what it starts.
+/// The view of the thread that made it, and of its children.
 pub struct CpuView {
     os: Os,
-    /// The kernel's directory of CPUs, under our mounts.
+    /// The kernel's directory of CPUs, below our mounts.
     real: OwnedFd,
-    /// Ours, where it can be written.
+    /// Our directory, where it can be written.
     shown: OwnedFd,
-    /// Where programs find it.
+    /// Its path as programs see it.
     place: PathBuf,
     cpuinfo: Pair,
     stat: Pair,
@@ -61,20 +62,20 @@ pub struct CpuView {
     cpus: Option<CpuSet>,
 }
 
-/// A file of the kernel's, and what is shown in its place.
+/// A kernel file and its replacement.
 struct Pair {
     real: File,
     sheet: InPlaceFile,
 }
 
-/// A file that is rewritten in place, so that bind mounts and open files follow.
+/// A file that is rewritten in place, so that bind mounts and open files see the new text.
 struct InPlaceFile {
     file: File,
     length: usize,
 }
 
 impl InPlaceFile {
-    /// A reader sees the old text or the new one, or for an instant the new one with empty lines behind it.
+    /// A reader sees the old text or the new one, or for a moment the new one followed by empty lines.
     fn write(&mut self, text: &str) -> io::Result<()> {
         let mut bytes = text.as_bytes().to_vec();
         if bytes.len() < self.length {
@@ -99,20 +100,21 @@ impl Pair {
 }
 
 impl CpuView {
-    /// Takes the calling thread into a mount namespace of its own and lays the view over what is there. It shows all CPUs until
-    /// [`CpuView::show`]. The thread cannot go back; it should end soon after, or serve the view.
+    /// Moves the calling thread into a new mount namespace and mounts the view. It shows all CPUs until [`CpuView::show`] is
+    /// called. The thread cannot leave the namespace. It should end soon after, or serve the view.
     ///
     /// # Errors
-    /// [`Absent`]: no rights, a kernel without mount namespaces, a `/proc` of other processes than ours. The thread should end then.
+    /// [`Absent`]: no rights, a kernel without mount namespaces, or a `/proc` of another PID namespace. The thread should then
+    /// end.
     pub fn lay(root: &Root) -> Result<CpuView, Absent> {
         root.running(|| Absent::because("programs run on the machine at hand only"))?;
         own_proc(root)?;
-        // SAFETY: only the mount namespace, and with it the working directory and the root of this thread, become its own: the table of
-        // files stays shared with the other threads, so that what they hold stays valid.
+        // SAFETY: only the mount namespace of this thread is unshared, and with it its working directory and root. The table of
+        // file descriptors stays shared with the other threads, so their descriptors stay valid.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(|error| refused(error.into()))?;
         let failed = |what: &'static str| move |error: io::Error| unusable(what, &error);
         let step = |what: &'static str| move |error: rustix::io::Errno| unusable(what, &error.into());
-        // Nothing of ours may leave; what others mount still arrives.
+        // Our mounts must not propagate out. Other mounts still propagate in.
         mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
             .map_err(step("the mounts cannot be made private"))?;
         CpuView::mounted(root).map_err(failed("the view cannot be laid"))
@@ -138,7 +140,7 @@ impl CpuView {
         let dirs = BTreeSet::new();
         let cpus = None;
         let mut view = CpuView { os, real, shown, place, cpuinfo, stat, lists, possible, dirs, cpus };
-        // The texts first: nobody finds an empty file.
+        // Write the texts before mounting, so that no reader sees an empty file.
         let all = view.online()?;
         view.write(&all)?;
         for (name, over) in [("cpuinfo", &info_place), ("stat", &stat_place)] {
@@ -154,16 +156,16 @@ impl CpuView {
         Ok(view)
     }
 
-    /// Shows these CPUs, of those that are on-line, and no others.
+    /// Shows those of `cpus` that are on-line, and no others.
     ///
     /// # Errors
-    /// The system's, when a file or a directory cannot follow. What could follow does.
+    /// The system's error, if a file or a directory cannot be updated. The others are updated.
     pub fn show(&mut self, cpus: &CpuSet) -> io::Result<()> {
         let cpus = cpus & &self.online()?;
         if self.cpus.as_ref() == Some(&cpus) {
             return Ok(());
         }
-        // Directories are there before a list names them, and go after.
+        // Directories are created before a list names them, and removed after.
         let wanted: BTreeSet<CpuId> = cpus.iter().collect();
         let coming: Vec<CpuId> = wanted.difference(&self.dirs).copied().collect();
         let come = coming.into_iter().map(|cpu| self.come(cpu)).fold(Ok(()), io::Result::and);
@@ -174,17 +176,17 @@ impl CpuView {
         come.and(gone)
     }
 
-    /// Brings what changes by itself up to date: the times in `/proc/stat`.
+    /// Updates the times in `/proc/stat`.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn refresh(&mut self) -> io::Result<()> {
         let Some(cpus) = &self.cpus else { return Ok(()) };
         let text = texts::stat(&self.stat.read()?, cpus);
         self.stat.sheet.write(&text)
     }
 
-    /// The CPUs that a process may use by where it stands, whatever it asked for itself. `None` when it is gone.
+    /// The CPUs that the cgroup of a process allows, regardless of its own mask. `None` when the process has ended.
     #[must_use]
     pub fn allowed(&self, pid: u32) -> Option<CpuSet> {
         let place = self.os.place(pid, None).ok()??;
@@ -195,7 +197,7 @@ impl CpuView {
             if let Some(text) = self.os.root.read_value(&dir.join(file)).ok().flatten() {
                 return text.parse().ok();
             }
-            // Without the controller a group shares what the one above it has.
+            // Without the controller, a cgroup has the CPUs of its parent.
             path = path.trim_end_matches('/').rsplit_once('/')?.0;
         }
     }
@@ -233,25 +235,25 @@ impl CpuView {
     fn go(&mut self, cpu: CpuId) -> io::Result<()> {
         let name = format!("cpu{cpu}");
         self.dirs.remove(&cpu);
-        // Who stands in it may stay.
+        // Detached, because a process may have it as working directory.
         unmount(self.place.join(&name), UnmountFlags::DETACH)?;
         Ok(unlinkat(&self.shown, &name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// A path to what lies in a directory that is open, also under a mount.
+/// A path to an entry of an open directory, also if another mount covers the directory.
 fn beneath(dir: &OwnedFd, name: &str) -> PathBuf {
     Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name)
 }
 
-/// A file of ours that everybody may read.
+/// A new file that every user may read.
 fn sheet(dir: &OwnedFd, name: &str) -> io::Result<InPlaceFile> {
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::from_raw_mode(0o644))?);
     Ok(InPlaceFile { file, length: 0 })
 }
 
-/// What stands in the kernel's directory beside CPUs and our lists.
+/// The entries of the kernel's directory other than CPUs and our lists.
 fn rest(real: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(beneath(real, ""))? {
@@ -263,7 +265,7 @@ fn rest(real: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Lays one of these into our directory.
+/// Binds one of these entries into our directory.
 fn bind_rest(real: &OwnedFd, shown: &OwnedFd, place: &Path, name: &str) -> io::Result<()> {
     let from = beneath(real, name);
     if from.is_dir() {
@@ -275,12 +277,12 @@ fn bind_rest(real: &OwnedFd, shown: &OwnedFd, place: &Path, name: &str) -> io::R
     Ok(mount_bind(from, place.join(name))?)
 }
 
-/// What is mounted there cannot be written by that way.
+/// Makes a mount read-only.
 fn read_only(place: &Path) -> io::Result<()> {
     Ok(mount_remount(place, MountFlags::BIND | MountFlags::RDONLY | PRIVATE, c"")?)
 }
 
-/// Whether the processes that `/proc` shows are those of our namespace of numbers: what is shown of processes would be others' otherwise.
+/// Whether `/proc` shows the processes of our own PID namespace. Otherwise the texts would be about other processes.
 fn own_proc(root: &Root) -> Result<(), Absent> {
     let shown = std::fs::read_link(root.proc.join("self")).ok();
     let is_own = shown.is_some_and(|link| link.as_os_str() == std::process::id().to_string().as_str());

@@ -1,10 +1,10 @@
-//! The view on the machine at hand, in threads that end with it.
+//! The view on the running machine, in threads that end with it.
 
 use super::*;
 use std::fs;
 use std::process::Command;
 
-/// Runs in a thread with a view, or tells why there is none.
+/// Runs `then` in a thread with a view, or prints why no view is possible.
 fn within(name: &str, then: impl FnOnce(&mut CpuView) + Send + 'static) {
     let thread = std::thread::spawn(move || match CpuView::lay(&Root::live(std::env::temp_dir())) {
         Ok(mut view) => {

@@ -1,15 +1,14 @@
-//! The texts of a private view: those of the kernel without the CPUs that are not in it. Pure functions.
+//! The texts of a private view: the kernel's texts without the CPUs outside the view. Pure functions.
 //!
-//! CPUs keep their numbers. What the kernel says of the machine as a whole (interrupts, context switches, the name of the
-//! hardware) stays as it says it.
+//! CPUs keep their numbers. Figures of the whole machine (interrupts, context switches, the name of the hardware) are unchanged.
 
 use millpond_model::{CpuId, CpuSet};
 use std::fmt::Write as _;
 
-/// `/proc/cpuinfo` with these CPUs.
+/// The text of `/proc/cpuinfo` with only these CPUs.
 ///
-/// Where a CPU is a paragraph (most architectures) it begins with `processor : N`, on s390 with `cpu number : N`; a paragraph
-/// that begins otherwise is about the machine and stays. Lines `processor N: …` and `# processors : N`, which s390 has there, follow.
+/// On most architectures a CPU is a paragraph that begins with `processor : N`, on s390 with `cpu number : N`. A paragraph with
+/// another first line describes the machine and is kept. The lines `processor N: …` and `# processors : N` of s390 are adapted.
 #[must_use]
 pub fn cpuinfo(text: &str, cpus: &CpuSet) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -21,14 +20,14 @@ pub fn cpuinfo(text: &str, cpus: &CpuSet) -> String {
         if begins && !blank {
             keeps = paragraph_of(line).is_none_or(|cpu| cpus.contains(cpu));
         }
-        // What may be left out by itself is not what a paragraph is known by.
+        // A line of a single CPU does not decide which kind of paragraph this is.
         begins = blank || (begins && matches!(summary, Some(Summary::Processor(_))));
         match summary {
             _ if !keeps => {}
             Some(Summary::Processor(cpu)) if !cpus.contains(cpu) => {}
             Some(Summary::Count) => {
                 let head = line.split_once(':').map_or(line, |(head, _)| head);
-                // Writing to a text does not fail.
+                // Writing to a `String` cannot fail.
                 let _ = writeln!(shown, "{head}: {}", cpus.len());
             }
             _ => shown.push_str(line),
@@ -37,7 +36,7 @@ pub fn cpuinfo(text: &str, cpus: &CpuSet) -> String {
     shown
 }
 
-/// The CPU whose paragraph begins with this line.
+/// The CPU of the paragraph that begins with this line.
 fn paragraph_of(line: &str) -> Option<CpuId> {
     let (key, value) = line.split_once(':')?;
     let key = key.trim();
@@ -45,7 +44,7 @@ fn paragraph_of(line: &str) -> Option<CpuId> {
     is.then(|| value.trim().parse().ok().map(CpuId))?
 }
 
-/// A line that is about one of several CPUs, or about all.
+/// A summary line: about one CPU, or the number of CPUs.
 enum Summary {
     Processor(CpuId),
     Count,
@@ -60,7 +59,7 @@ fn summary_of(line: &str) -> Option<Summary> {
     number.parse().ok().map(|cpu| Summary::Processor(CpuId(cpu)))
 }
 
-/// `/proc/stat` with these CPUs; its first line is the sum of theirs.
+/// The text of `/proc/stat` with only these CPUs. Its first line is the sum of their lines.
 #[must_use]
 pub fn stat(text: &str, cpus: &CpuSet) -> String {
     let mut sums: Vec<u64> = Vec::new();
@@ -76,7 +75,7 @@ pub fn stat(text: &str, cpus: &CpuSet) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         if let Some(times) = line.strip_prefix("cpu ") {
-            // With no CPU left there are as many columns, of nothing.
+            // Without any CPU, the line keeps its number of columns, all zero.
             let columns = times.split_ascii_whitespace().count().max(sums.len());
             shown.push_str("cpu ");
             for at in 0..columns {
@@ -90,20 +89,20 @@ pub fn stat(text: &str, cpus: &CpuSet) -> String {
     shown
 }
 
-/// The CPU whose times a line has.
+/// The CPU of a line of times.
 fn times_of(line: &str) -> Option<(CpuId, &str)> {
     let number = line.strip_prefix("cpu")?.split_ascii_whitespace().next()?;
     let is_number = line.as_bytes().get(3).is_some_and(u8::is_ascii_digit);
     is_number.then(|| number.parse().ok().map(|cpu| (CpuId(cpu), line)))?
 }
 
-/// A list of CPUs as the kernel writes one into a file.
+/// A CPU list in the kernel's format.
 #[must_use]
 pub fn list(cpus: &CpuSet) -> String {
     format!("{cpus}\n")
 }
 
-/// The number in the name of a CPU's directory, `cpu7`.
+/// The CPU number in a directory name such as `cpu7`.
 #[must_use]
 pub fn directory_of(name: &str) -> Option<CpuId> {
     let digits = name.strip_prefix("cpu")?;
@@ -119,7 +118,7 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// Two CPUs as an x86 machine shows them, shortened.
+    /// Two CPUs of an x86 machine, shortened.
     const X86: &str = "processor\t: 0\nvendor_id\t: X\ncore id\t\t: 0\npower management:\n\n\
                        processor\t: 1\nvendor_id\t: X\ncore id\t\t: 1\npower management:\n\n\
                        processor\t: 10\nvendor_id\t: X\ncore id\t\t: 5\npower management:\n\n";

@@ -1,8 +1,8 @@
-//! What a kernel and systemd do by themselves, for a root that is only files: a captured machine or a synthetic tree.
+//! Emulates the effects of the kernel and systemd on a root that is only files: a captured machine or a synthetic tree.
 //!
-//! Just enough that a change reads back as it would on the machine: a task is in one group, a new group has
-//! its control files, a partition takes its CPUs from its parent, an off-line CPU leaves the
-//! lists. It schedules nothing, counts nothing and refuses only what the control files themselves refuse.
+//! It does just enough that a change reads back as on a real machine: a task is in one cgroup, a new cgroup has its control
+//! files, a partition takes its CPUs from its parent, an off-line CPU leaves the lists. It schedules nothing, counts nothing, and
+//! refuses only what the control files themselves refuse.
 
 use super::{Done, Fs};
 use crate::cpu_tree::{CpuTree, lists_cpu};
@@ -102,7 +102,7 @@ impl Fs for Captured {
 
     fn make_cache_group(&self, os: &Os, dir: &Path) -> io::Result<()> {
         os.root.make_dir(dir)?;
-        // A new group has all of everything, and no CPU.
+        // A new resctrl group has all cache and bandwidth, and no CPU.
         let root = dir.parent().unwrap_or(dir);
         os.root.replace(dir.join("schemata"), os.root.text(root.join("schemata"))?)?;
         os.root.replace(dir.join("cpus_list"), "\n")
@@ -125,7 +125,7 @@ impl Fs for Captured {
     }
 }
 
-/// Where a label is kept: a captured root may lie on a file system without extended attributes.
+/// The file of a label. A captured root may be on a file system without extended attributes.
 pub(crate) fn label_file(dir: &Path, key: &str) -> PathBuf {
     dir.join(format!(".label.{key}"))
 }
@@ -196,7 +196,7 @@ fn check_cpus(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     Ok(())
 }
 
-/// The nodes of a cgroup are among those of the one above, and have those of the ones below.
+/// The nodes of a cgroup must be a subset of its parent's, and include those of its children.
 fn check_nodes(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
     let wanted: NodeSet = text.parse().map_err(|_| refused("the kernel says that it is not valid"))?;
     let dir = path.parent().unwrap_or(path);
@@ -213,7 +213,7 @@ fn check_nodes(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
     Ok(())
 }
 
-/// Whether there are tasks in a cgroup or below it.
+/// Whether a cgroup or a descendant has tasks.
 fn is_populated(root: &Root, dir: &Path) -> bool {
     let has = |file: &str| root.text(dir.join(file)).is_ok_and(|text| !text.trim().is_empty());
     has("tasks")
@@ -261,7 +261,7 @@ const CPUSET_FILES: &[(&str, &str)] =
 
 const EXCLUSIVE_FILES: &[(&str, &str)] = &[("cpuset.cpus.exclusive", "")];
 
-/// The files of the cpuset controller, as many as the release has.
+/// Creates the files of the cpuset controller that the release has.
 fn give_cpuset(os: &Os, dir: &Path, enabled: bool) -> io::Result<()> {
     let has_exclusive = enabled && os.releases_remote_partitions();
     give(&os.root, dir, CPUSET_FILES, enabled)?;
@@ -271,7 +271,7 @@ fn give_cpuset(os: &Os, dir: &Path, enabled: bool) -> io::Result<()> {
 const CPU_FILES: &[(&str, &str)] =
     &[("cpu.weight", "100\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")];
 
-/// Gives a group the files of a controller with what they have at first, or takes them away.
+/// Creates the files of a controller with their initial values, or removes them.
 fn give(root: &Root, dir: &Path, files: &[(&str, &str)], enabled: bool) -> std::io::Result<()> {
     for (name, text) in files {
         let file = dir.join(name);
@@ -284,7 +284,7 @@ fn give(root: &Root, dir: &Path, files: &[(&str, &str)], enabled: bool) -> std::
     Ok(())
 }
 
-/// An idle group has no weight, and one that is idle no more has the default one.
+/// An idle cgroup has no weight. When it stops being idle, it has the default weight.
 fn write_idle(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
     let dir = path.parent().unwrap_or(path);
     let (file, default) = match dir.join("cpu.weight").exists() {
@@ -297,14 +297,14 @@ fn write_idle(root: &Root, path: &Path, text: &str) -> Result<(), KnobError> {
         .map_err(knob_error)
 }
 
-/// What the kernel refuses of weights and quotas.
+/// Refuses weights and quotas that the kernel refuses.
 fn check_cpu(root: &Root, path: &Path, name: &str, text: &str) -> Result<(), KnobError> {
     let first = text.split(' ').next().unwrap_or_default();
     let is_idle = || root.text(path.with_file_name("cpu.idle")).is_ok_and(|t| t.trim() == "1");
     let fits = match name {
         "cpu.weight" => !is_idle() && first.parse().is_ok_and(|weight: u64| (1..=10_000).contains(&weight)),
         "cpu.shares" => !is_idle() && first.parse::<u64>().is_ok(),
-        // A thousandth of a second at least.
+        // The smallest quota is 1 ms.
         _ => matches!(first, "max" | "-1") || first.parse().is_ok_and(|us: u64| us >= 1_000),
     };
     if fits { Ok(()) } else { Err(refused("the kernel says that it is not valid")) }
@@ -359,8 +359,8 @@ fn attach_cpu(os: &Os, tree: &CpuTree, task: TaskId, path: &str) -> Result<(), K
     Ok(())
 }
 
-/// Whether a thread of the deadline class may run on a CPU. A kernel counts whether what is left would do
-/// for it; a captured root knows no shares, and keeps the CPU.
+/// Whether a SCHED_DEADLINE thread may run on a CPU. A real kernel checks whether the remaining bandwidth is sufficient. A
+/// captured root has no figures of bandwidth, and always refuses.
 fn is_promised(os: &Os, cpu: CpuId) -> bool {
     let threads = |pid: u32| os.tids(pid).unwrap_or_default().into_iter().map(move |tid| (pid, tid));
     os.pids().unwrap_or_default().into_iter().flat_map(threads).any(|(pid, tid)| {
@@ -397,7 +397,7 @@ fn write_online(os: &Os, path: &Path, text: &str) -> Result<(), KnobError> {
     os.root.replace(path, format!("{text}\n")).map_err(knob_error)
 }
 
-/// Version 1 deletes an off-line CPU from every list for good.
+/// Version 1 removes an off-line CPU permanently from every list.
 fn forget_cpu(root: &Root, dir: &Path, cpu: CpuId) -> std::io::Result<()> {
     let mut cpus = read_cpus(root, dir);
     if cpus.remove(cpu) {
@@ -439,7 +439,7 @@ fn make_group(os: &Os, dir: &Path) -> Done {
     Ok(())
 }
 
-/// A line takes the place of the one of the same resource.
+/// Replaces the line of the same resource.
 fn write_schema(root: &Root, path: &Path, text: &str) -> Done {
     let resource = |line: &str| line.trim().split_once(':').map(|(name, _)| name.to_owned());
     let old = root.text(path).map_err(knob_error)?;
@@ -494,7 +494,7 @@ fn attach(os: &Os, task: TaskId, path: &str) -> Result<(), KnobError> {
     Ok(())
 }
 
-/// Adds a number to a list of tasks, or takes it away.
+/// Adds a thread id to a list of tasks, or removes it.
 fn note(root: &Root, dir: &Path, file: &str, tid: u32, add: bool) -> std::io::Result<()> {
     let path = dir.join(file);
     let Ok(text) = root.text(&path) else { return Ok(()) };
@@ -526,13 +526,13 @@ fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
     Ok(if mine.is_empty() { above } else { mine })
 }
 
-/// What a partition takes: its exclusive list where it has one.
+/// The CPUs that a partition takes: its exclusive list if it has one.
 fn partition_cpus(root: &Root, dir: &Path) -> CpuSet {
     let exclusive = read_list(root, &dir.join("cpuset.cpus.exclusive"));
     if exclusive.is_empty() { read_cpus(root, dir) } else { exclusive }
 }
 
-/// What all partitions below a cgroup take.
+/// The CPUs of all partitions below a cgroup.
 fn partitions_below(root: &Root, dir: &Path) -> CpuSet {
     child_dirs(dir).iter().fold(CpuSet::new(), |all, child| {
         let taken = if is_partition(root, child) {
@@ -549,7 +549,7 @@ fn is_partition(root: &Root, dir: &Path) -> bool {
     matches!(text.trim(), "root" | "isolated")
 }
 
-/// The topmost cgroup.
+/// The root cgroup.
 const ROOT: &str = "/";
 
 /// Between a mask and the cpuset in which it was set, where a kernel forgets.
@@ -559,7 +559,7 @@ fn mask_file(os: &Os, task: TaskId) -> PathBuf {
     os.root.proc.join(format!("{}/task/{}/mask", task.pid, task.leader()))
 }
 
-/// Where a task is, and what it may use there.
+/// The cgroup of a task, and the CPUs that it allows.
 fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
     let place = os.place(task.pid, Some(task.leader())).map_err(knob_error)?;
     let cpuset = match &place {
@@ -569,16 +569,16 @@ fn cpuset_of(os: &Os, task: TaskId) -> Result<(String, CpuSet), KnobError> {
     Ok((place.unwrap_or_default(), cpuset))
 }
 
-/// What a kernel before 6.2 forgets a mask by: the cpuset and what it allows; of the root cpuset, which takes no notice of CPUs that
-/// go off-line, only what partitions have taken from it.
+/// The state on which a kernel before 6.2 makes a remembered mask depend: the cpuset and its allowed CPUs. The root cpuset
+/// ignores CPUs that go off-line, so for it only the CPUs that partitions have taken count.
 fn memory_of(os: &Os, place: &str, cpuset: &CpuSet) -> Result<String, KnobError> {
     let allows = if place == ROOT { partitions_below(&os.root, &os.group(place)?) } else { cpuset.clone() };
     Ok(format!("{place}:{allows}"))
 }
 
-/// The kernel's answer to `sched_getaffinity`: the remembered mask within the cpuset, or the cpuset where
-/// they have nothing in common. A kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it; every
-/// kernel those of its own threads when partitions have changed.
+/// The answer of `sched_getaffinity`: the remembered mask restricted to the cpuset, or the whole cpuset if they are disjoint. A
+/// kernel before 6.2 has forgotten a mask that was set in another cpuset, or in another state of it. Every kernel forgets the
+/// masks of its own threads when partitions change.
 fn allowed(os: &Os, task: TaskId) -> Result<CpuSet, KnobError> {
     let (_, cpuset) = cpuset_of(os, task)?;
     Ok(remembered(os, task)?.map_or_else(|| cpuset.clone(), |mask| within(&mask, &cpuset)))
@@ -589,7 +589,7 @@ fn within(mask: &CpuSet, cpus: &CpuSet) -> CpuSet {
     if both.is_empty() { cpus.clone() } else { both }
 }
 
-/// The mask that the kernel has in mind.
+/// The mask that the kernel remembers.
 fn remembered(os: &Os, task: TaskId) -> Result<Option<CpuSet>, KnobError> {
     let (place, cpuset) = cpuset_of(os, task)?;
     let Ok(text) = os.root.text(mask_file(os, task)) else { return Ok(None) };
@@ -600,13 +600,13 @@ fn remembered(os: &Os, task: TaskId) -> Result<Option<CpuSet>, KnobError> {
     mask.parse().map(Some).map_err(|_| refused("the mask is damaged"))
 }
 
-/// The CPUs that no partition has, also those that are off-line.
+/// The CPUs in no partition, including off-line ones.
 fn unpartitioned(os: &Os) -> Result<CpuSet, KnobError> {
     Ok(&os.cpu_list("present")? - &partitions_below(&os.root, &os.group(ROOT)?))
 }
 
-/// A kernel before 6.2 gives the threads of the root cgroup a new mask when the partitions change: the CPUs that they leave and that are on-line. A CPU
-/// that is off-line is lost to them.
+/// Runs a change of partitions. A kernel before 6.2 then sets the masks of the threads in the root cgroup to the on-line CPUs
+/// outside all partitions. These threads lose off-line CPUs.
 fn narrowing(os: &Os, change: impl FnOnce() -> Done) -> Done {
     if os.remembers_masks()
         || os.hierarchy.is_v1()
@@ -638,10 +638,10 @@ fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobErro
     let file = mask_file(os, task);
     let is_kernels = || os.stat(task.pid, None).is_ok_and(|stat| stat.is_some_and(|stat| stat.kernel));
     let is_remembered = || os.remembers_masks() && (os.hierarchy.is_v1() || !is_kernels());
-    // Before 6.2 a mask has no CPU that is off-line.
+    // Before 6.2 a mask has no off-line CPUs.
     let online = if os.remembers_masks() || os.offline()?.is_empty() { None } else { Some(os.online()?) };
     let (place, cpuset) = cpuset_of(os, task)?;
-    // As the kernel refuses a mask of which the cpuset has no CPU.
+    // The kernel refuses a mask without any CPU of the cpuset.
     if let Some(mask) = mask.filter(|_| !is_kernels())
         && mask.is_disjoint(&cpuset)
     {
@@ -661,7 +661,7 @@ fn set_mask(os: &Os, task: TaskId, mask: Option<&CpuSet>) -> Result<(), KnobErro
     }
 }
 
-/// Where a policy is kept that was set here; the `stat` of a thread stays as it was captured.
+/// The file of a policy that was set on this root. The captured `stat` of the thread is not changed.
 fn policy_file(os: &Os, task: TaskId) -> PathBuf {
     mask_file(os, task).with_file_name("policy")
 }

@@ -1,4 +1,4 @@
-//! The machine at hand: its kernel acts.
+//! The live root: its kernel does the work.
 
 use super::{Done, Fs};
 use crate::cpu_tree::CpuTree;
@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 /// The prefix of our extended attributes.
 const LABEL_PREFIX: &str = "user.millpond.";
 
-/// The longest extended attribute, in bytes (xattr(7)): the label of a set with some 800 containers, or with every CPU of the largest machine.
+/// The longest extended attribute, in bytes (xattr(7)). Enough for the label of a set with some 800 containers, or with every CPU
+/// of the largest machine.
 const LABEL_MAX: usize = 65536;
 
-/// How long the removal of a group waits for threads that are dying: the kernel keeps their group until they are gone.
+/// How long the removal of a cgroup waits for dying threads. The kernel keeps their cgroup until they are gone.
 const DYING: Duration = Duration::from_secs(2);
 
 /// The kernel's files.
@@ -78,7 +79,7 @@ impl Fs for Live {
     fn attach(&self, os: &Os, task: TaskId, path: &str) -> Done {
         let file = if task.tid.is_some() { os.threads_file() } else { "cgroup.procs" };
         let control = os.group(path)?.join(file);
-        // A directory that is not there is a refusal; only the task itself can be gone.
+        // A missing directory is a refusal. `Gone` means only that the task has ended.
         if !control.exists() {
             return Err(KnobError::Refused(format!("there is no cgroup {path}")));
         }
@@ -130,7 +131,7 @@ impl Fs for Live {
         if let Some(text) = os.root.read_value(&dir.join(file)).map_err(knob_error)? {
             return text.parse().map_err(|e| KnobError::Refused(format!("{file}: {e}")));
         }
-        // Without the controller a cgroup shares its parent's CPUs.
+        // Without the controller, a cgroup has the CPUs of its parent.
         match path.rsplit_once('/') {
             Some((parent, _)) if path != "/" => {
                 self.effective(os, if parent.is_empty() { "/" } else { parent })
@@ -164,7 +165,7 @@ fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
 }
 
-/// No group below it, and no thread but those that are dying: they cannot be moved any more.
+/// Whether a cgroup has no children, and no threads but dying ones, which cannot be moved any more.
 fn holds_nothing(os: &Os, dir: &Path) -> bool {
     let Ok(threads) = fs::read_to_string(dir.join(os.threads_file())) else { return false };
     let mut entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -172,13 +173,13 @@ fn holds_nothing(os: &Os, dir: &Path) -> bool {
         && !entries.any(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// So is a thread that is gone.
+/// Whether a thread is dying, or gone.
 fn is_dying(os: &Os, tid: &str) -> bool {
     let stat = tid.parse().ok().and_then(|tid| os.stat(tid, None).ok()?);
     stat.is_none_or(|stat| stat.exiting)
 }
 
-/// An extended attribute, of any length that the kernel keeps.
+/// An extended attribute of any length.
 fn read_attribute(of: &Path, name: &str) -> Result<Option<String>, KnobError> {
     let mut buffer = vec![0u8; 4096];
     loop {
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn a_label_of_any_length_that_the_kernel_keeps_is_read() {
         let name = "user.millpond.set";
-        // As cgroups do, a file system in memory keeps attributes of any length; one on a disk keeps a block.
+        // A tmpfs, like cgroupfs, stores attributes of any length. A file system on a disk stores at most a block.
         let file =
             tempfile::NamedTempFile::new_in("/dev/shm").or_else(|_| tempfile::NamedTempFile::new()).unwrap();
         assert_eq!(read_attribute(file.path(), name), Ok(None));

@@ -1,12 +1,12 @@
-//! Names of events and what the kernel calls them: those of Solaris, the generic ones of PAPI, those of `perf`, those that the kernel
-//! lists for its CPUs, and codes.
+//! Event names and their kernel codes: names of Solaris, generic PAPI names, names of `perf`, names that the kernel lists for its
+//! CPUs, and raw codes.
 
 use super::pmu::Pmus;
 use millpond_formats::events::c_integer;
 use millpond_model::CpuSet;
 use perf_event_open_sys::bindings as sys;
 
-/// Who counts an event.
+/// The counter of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     /// A register of the CPU.
@@ -15,7 +15,7 @@ pub(super) enum Sort {
     Software,
 }
 
-/// An event as the kernel knows it.
+/// An event, as the kernel encodes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) name: String,
@@ -23,7 +23,7 @@ pub(super) struct Code {
     pub(super) type_: u32,
     /// `config`, `config1`, `config2`.
     pub(super) config: [u64; 3],
-    /// The CPUs that have it, where not all do.
+    /// The CPUs that have it; `None` for all.
     pub(super) cpus: Option<CpuSet>,
     pub(super) user: bool,
     pub(super) sys: bool,
@@ -35,13 +35,13 @@ impl Code {
         Code { name, sort, type_, config: [config, 0, 0], cpus: None, user: true, sys: false }
     }
 
-    /// What every CPU with counters can count.
+    /// Cycles, which every CPU with counters can count.
     pub(super) fn of_cycles() -> Code {
         Code::new("cycles", Sort::Hardware, sys::PERF_TYPE_HARDWARE, HARDWARE[0].2)
     }
 }
 
-/// A name of `perf`, the generic name that Solaris has for it if there is one, and the kernel's number.
+/// The `perf` name, the generic Solaris name (or empty), and the kernel's number.
 type Row = (&'static str, &'static str, u64);
 
 const HARDWARE: [Row; 10] = [
@@ -57,7 +57,7 @@ const HARDWARE: [Row; 10] = [
     ("ref-cycles", "", sys::PERF_COUNT_HW_REF_CPU_CYCLES as u64),
 ];
 
-/// A cache, an operation (0 read, 1 write) and whether it missed, as the kernel packs them.
+/// Packs a cache, an operation (0 read, 1 write) and the miss flag into the kernel's format.
 const fn cache(id: u64, operation: u64, missed: u64) -> u64 {
     id | operation << 8 | missed << 16
 }
@@ -73,7 +73,7 @@ const CACHES: [Row; 8] = [
     ("iTLB-load-misses", "PAPI_tlb_im", cache(4, 0, 1)),
 ];
 
-/// Names that the examples of the manuals use.
+/// Names from the examples of the Solaris manuals.
 const SOLARIS: [Row; 2] = [("Cycle_cnt", "", HARDWARE[0].2), ("Instr_cnt", "", HARDWARE[1].2)];
 
 const SOFTWARE: [Row; 9] = [
@@ -88,7 +88,7 @@ const SOFTWARE: [Row; 9] = [
     ("task-clock", "", sys::PERF_COUNT_SW_TASK_CLOCK as u64),
 ];
 
-/// The event of a name or code. Generic names may be written in any case.
+/// The event of a name or raw code. Case is ignored in generic names.
 pub(super) fn find(name: &str, pmus: &Pmus) -> Option<Code> {
     let tables: [(&[Row], Sort, u32); 4] = [
         (&HARDWARE, Sort::Hardware, sys::PERF_TYPE_HARDWARE),
@@ -111,13 +111,13 @@ pub(super) fn find(name: &str, pmus: &Pmus) -> Option<Code> {
     Some(Code::new(name, Sort::Hardware, sys::PERF_TYPE_RAW, raw))
 }
 
-/// Names that mean the same everywhere.
+/// Names with the same meaning on all platforms.
 pub(super) fn generic() -> Vec<String> {
     let rows = HARDWARE.iter().chain(&CACHES);
     rows.filter(|row| !row.1.is_empty()).map(|row| row.1.to_owned()).collect()
 }
 
-/// Names of the hardware's events.
+/// Names of hardware events.
 pub(super) fn platform(pmus: &Pmus) -> Vec<String> {
     let tables = SOLARIS.iter().chain(&HARDWARE).chain(&CACHES);
     let mut names: Vec<String> = tables.map(|row| row.0.to_owned()).collect();
@@ -129,7 +129,7 @@ pub(super) fn platform(pmus: &Pmus) -> Vec<String> {
     names
 }
 
-/// Names of the kernel's own events.
+/// Names of software events.
 pub(super) fn software() -> Vec<String> {
     SOFTWARE.iter().map(|row| row.0.to_owned()).collect()
 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_event_has_the_names_of_several_worlds() {
-        // Numbers of the kernel's interface: type 0 hardware, 1 software, 3 caches, 4 raw.
+        // Type numbers of the kernel's interface: 0 hardware, 1 software, 3 caches, 4 raw.
         for name in ["Cycle_cnt", "cycles", "PAPI_tot_cyc", "PAPI_TOT_CYC"] {
             assert_eq!(found(name), Some((0, 0)), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Counters of CPUs: a group for each CPU and set.
+//! Counters of CPUs: one group per CPU and set.
 
 use super::catalogue::Code;
 use super::group::{Group, Whom};
@@ -9,7 +9,7 @@ use millpond_machine::facets::{CpuCounting, CpuReading};
 use millpond_machine::{Reason, Refusal, Subject};
 use millpond_model::{CpuId, CpuSet};
 
-/// The register that counts cycles at a constant rate, where there is one that programs may read.
+/// Name of the constant-rate cycle counter, where programs can read one.
 pub(super) const TICK: Option<&str> = if cfg!(target_arch = "x86_64") {
     Some("tsc")
 } else if cfg!(target_arch = "aarch64") {
@@ -18,15 +18,15 @@ pub(super) const TICK: Option<&str> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// What it says now. All CPUs of a machine agree about it.
+/// Current value of that counter. It is synchronised across CPUs.
 fn tick() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every CPU of this architecture has the instruction; it reads a register.
+    // SAFETY: every CPU of this architecture has the instruction, which reads a register.
     let tick = unsafe { std::arch::x86_64::_rdtsc() };
     #[cfg(target_arch = "aarch64")]
     let tick = {
         let value: u64;
-        // SAFETY: the kernel lets programs read this register, and it is only read.
+        // SAFETY: the kernel allows programs to read this register. It is only read.
         unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack)) };
         value
     };
@@ -35,16 +35,16 @@ fn tick() -> u64 {
     tick
 }
 
-/// One CPU.
+/// The counters of one CPU.
 struct One {
     cpu: CpuId,
-    /// A group for each set.
+    /// One group per set.
     groups: Vec<Group>,
-    /// Why it cannot be read any more.
+    /// Why the counters cannot be read any more.
     lost: Option<String>,
 }
 
-/// The counters.
+/// The counters of several CPUs.
 pub(super) struct Cpus<'a> {
     os: &'a Os,
     all: Vec<One>,
@@ -52,7 +52,7 @@ pub(super) struct Cpus<'a> {
 }
 
 impl<'a> Cpus<'a> {
-    /// Opens them all, stopped.
+    /// Opens all counters, stopped.
     pub(super) fn open(os: &'a Os, cpus: &[CpuId], sets: &[Vec<Code>]) -> Result<Self, Refusal> {
         let events: usize = sets.iter().map(Vec::len).sum();
         allow_descriptors((cpus.len() * events) as u64);
@@ -75,7 +75,7 @@ impl<'a> Cpus<'a> {
     }
 }
 
-/// Whether a CPU is of the type that the events belong to.
+/// Whether a CPU is of the type that has these events.
 fn fits(cpu: CpuId, set: &[Code]) -> Result<(), Refusal> {
     let elsewhere = |code: &&Code| code.cpus.as_ref().is_some_and(|cpus| !cpus.contains(cpu));
     let Some(code) = set.iter().find(elsewhere) else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! A group of performance events: what is counted together, on a CPU or in a thread.
+//! A group of performance events that count together, on a CPU or in a thread.
 //!
-//! Events of the hardware are a group of the kernel's: it counts all of them or none. Those of the kernel itself are alone, each of them: they need
-//! no register that others could have, and not every kernel reads its clocks as members of a group.
+//! Hardware events form a kernel event group: all of them count, or none. Each software event is opened alone. It needs no
+//! register that others could use, and some kernels do not read their clock events as members of a group.
 
 use super::catalogue::{Code, Sort};
 use millpond_model::{Counted, CpuId, Nanos};
@@ -9,31 +9,31 @@ use perf_event_open_sys as sys;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Where it counts.
+/// Target of the counter: a CPU or a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
-    /// Whoever runs on a CPU.
+    /// All threads on a CPU.
     Cpu(CpuId),
-    /// A thread by its number, wherever it runs; 0 is the one that asks.
+    /// A thread by its id, on all CPUs; 0 is the calling thread.
     Thread(u32),
 }
 
-/// The events. They end with the value.
+/// The events. Dropping the value closes them.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Of the hardware, the leader first, each with its place in the set.
+    /// Hardware events, leader first, each with its index in the set.
     hardware: Vec<(usize, OwnedFd)>,
-    /// Of the kernel.
+    /// Software events.
     software: Vec<(usize, OwnedFd)>,
-    /// What it had counted when it was started.
+    /// Counts at the start.
     before: Counted,
 }
 
 impl Group {
-    /// Opens events, stopped.
+    /// Opens the events, stopped.
     ///
     /// # Errors
-    /// The place of the event that was refused, and the system's reason.
+    /// Index of the refused event, and the system's error.
     pub(super) fn open(whom: Whom, codes: &[Code]) -> Result<Group, (usize, io::Error)> {
         let mut group = Group { hardware: Vec::new(), software: Vec::new(), before: Counted::default() };
         for (at, code) in codes.iter().enumerate() {
@@ -50,27 +50,27 @@ impl Group {
         Ok(group)
     }
 
-    /// Counts from zero.
+    /// Starts counting from zero.
     ///
     /// # Errors
-    /// The system's reason.
+    /// The system's error.
     pub(super) fn start(&mut self) -> io::Result<()> {
         self.before = self.read_raw()?;
         self.control(sys::ioctls::ENABLE)
     }
 
-    /// Counts no more.
+    /// Stops counting.
     ///
     /// # Errors
-    /// The system's reason.
+    /// The system's error.
     pub(super) fn stop(&self) -> io::Result<()> {
         self.control(sys::ioctls::DISABLE)
     }
 
-    /// What was counted since it was started.
+    /// Counts since the start.
     ///
     /// # Errors
-    /// The system's reason; `ENODEV` when its CPU was off-line meanwhile.
+    /// The system's error; `ENODEV` if the CPU went off-line meanwhile.
     pub(super) fn read(&self) -> io::Result<Counted> {
         let now = self.read_raw()?;
         let values =
@@ -84,7 +84,7 @@ impl Group {
 
     fn control(&self, ask: unsafe fn(libc::c_int, libc::c_uint) -> libc::c_int) -> io::Result<()> {
         for (_, leader) in self.hardware.first().into_iter().chain(&self.software) {
-            // SAFETY: these controls take a number and touch no memory of ours.
+            // SAFETY: these requests take a number and touch no memory of this process.
             let done = unsafe { ask(leader.as_raw_fd(), sys::bindings::PERF_IOC_FLAG_GROUP) };
             if done < 0 {
                 return Err(io::Error::last_os_error());
@@ -117,13 +117,13 @@ impl Group {
     }
 }
 
-/// Reads events that count together: how long they were enabled, how long they ran, and what they counted.
+/// Reads events that count together: the time enabled, the time running, and the counts.
 fn read_together(leader: &OwnedFd, count: usize) -> io::Result<(Nanos, Nanos, Vec<u64>)> {
-    // How many there are, the two times, and then the counts.
+    // The number of events and the two times precede the counts.
     const HEAD: usize = 3;
     let mut bytes = vec![0u8; (HEAD + count) * size_of::<u64>()];
     let filled = rustix::io::read(leader, &mut bytes[..])?;
-    // What is no longer with its CPU gives nothing, or the leader alone.
+    // An event whose CPU is gone returns nothing, or only the leader.
     if filled < bytes.len() {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
@@ -165,7 +165,7 @@ fn open_event(whom: Whom, code: &Code, leader: Option<&OwnedFd>) -> io::Result<O
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just returned this descriptor, which nobody else has.
+    // SAFETY: the call has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

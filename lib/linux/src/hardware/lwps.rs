@@ -1,4 +1,4 @@
-//! Threads that are counted where they are, and not followed.
+//! Counters of given threads, without tracing them.
 
 use super::catalogue::Code;
 use super::group::{Group, Whom};
@@ -7,11 +7,11 @@ use millpond_machine::facets::{LwpCounting, LwpReading};
 use millpond_machine::{Refusal, Subject};
 use millpond_model::Lwp;
 
-/// Their counters. They end with the value.
+/// Their counters. Dropping the value closes them.
 pub(super) struct Lwps(Vec<(Lwp, Group)>);
 
 impl Lwps {
-    /// Opens and starts them. Who is gone already is left out.
+    /// Opens and starts the counters. Threads that have ended are left out.
     pub(super) fn begin(lwps: &[Lwp], codes: &[Code]) -> Result<Self, Refusal> {
         let mut counted = Vec::with_capacity(lwps.len());
         for lwp in lwps {
@@ -50,7 +50,7 @@ mod tests {
         let code = find("page-faults", &Pmus::default()).unwrap();
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
         let lwp = |tid| Lwp { pid: Pid(std::process::id()), lwp: LwpId(tid) };
-        // No thread has the largest number that there could be.
+        // No thread has the largest possible id.
         let mut counting = match Lwps::begin(&[lwp(own), lwp(i32::MAX.cast_unsigned())], &[code]) {
             Ok(counting) => counting,
             Err(refusal) => {

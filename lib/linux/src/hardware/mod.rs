@@ -1,22 +1,23 @@
-//! Counters of hardware's events on Linux: what stands behind `cpustat` and `cputrack`.
+//! Hardware event counters on Linux: the source of `cpustat` and `cputrack`.
 //!
-//! # How
+//! # How it works
 //!
 //! ```text
-//!   name ──catalogue──▶ Code ──group──▶ a group of performance events ──▶ Counted (count, time wanted, time counting)
-//!            ▲                            │ one for each CPU (cpus) or thread (threads), and for each set
+//!   name ──catalogue──▶ Code ──group──▶ a group of performance events ──▶ Counted (count, time enabled, time running)
+//!            ▲                            │ one per CPU (cpus) or thread (threads), and per set
 //!   pmu: /sys/bus/event_source            │ of several sets one is enabled
-//!   threads ◀── ptrace: who begins, forks, becomes another program, ends
+//!   threads ◀── ptrace: clone, fork, exec, exit
 //! ```
 //!
-//! A set is a group, so that its counts belong together: the kernel counts all of a group or nothing. What the kernel shares out between groups
-//! of several users it tells as times, which the reader scales by.
+//! A set is a group, so that its counts belong together: the kernel counts all events of a group or none. When it multiplexes
+//! groups of several users, it reports the times enabled and running, and the reader scales by them.
 //!
-//! # What follows
+//! # Consequences
 //!
-//! * The kernel chooses the register; the numbers of counters are columns. More events than registers are refused when the group is opened.
-//! * Events of the kernel itself (context switches, faults) count in any mode, whatever attributes say: they happen in the kernel.
-//! * Counters are opened for all sets at once, so that what cannot be counted is told before anything is shown.
+//! * The kernel chooses the registers; the counter numbers are columns. More events than registers are refused when the group is
+//!   opened.
+//! * Software events (context switches, faults) count in any mode, regardless of attributes, because they happen in the kernel.
+//! * Counters of all sets are opened at the start, so that unsupported events are reported before any output.
 
 mod catalogue;
 mod cpus;
@@ -36,7 +37,7 @@ use millpond_model::{CpuId, Lwp};
 use pmu::Pmus;
 use std::io;
 
-/// Columns that a set may have. Which registers there are is the kernel's business.
+/// The columns that a set may use, as a bit mask. The kernel decides which registers exist.
 const COLUMNS: u32 = 0xffff;
 
 impl LinuxMachine {
@@ -44,7 +45,7 @@ impl LinuxMachine {
         Pmus::read(&self.os.root)
     }
 
-    /// The codes of each set.
+    /// The event codes of each set.
     fn codes(&self, sets: &[Vec<Wanted>]) -> Result<Vec<Vec<Code>>, Refusal> {
         let pmus = self.pmus();
         let one = |wanted: &Wanted| {
@@ -71,7 +72,7 @@ impl HardwareCounters for LinuxMachine {
         let name = pmus.core().iter().map(|pmu| pmu.name.clone()).collect::<Vec<_>>().join(", ");
         let list = |kind, names: Vec<String>| EventList { kind, counters: COLUMNS, names };
         let mut events = vec![list(EventKind::Software, catalogue::software())];
-        // Names that are known and cannot be counted are refused with the reason; they are not offered.
+        // Without hardware counters these names are not listed. Using them is refused with the reason.
         if self.hardware().is_ok() {
             events.push(list(EventKind::Generic, catalogue::generic()));
             events.push(list(EventKind::Platform, catalogue::platform(&pmus)));
@@ -113,7 +114,7 @@ impl HardwareCounters for LinuxMachine {
         follow: Follow,
     ) -> Result<Box<dyn Tracking + '_>, Refusal> {
         let codes = self.codes(sets)?;
-        // What cannot be counted in ourselves cannot be in others: told before anything is started.
+        // Events that cannot be counted in this process cannot be counted in others. Report them before anything is started.
         for set in &codes {
             Group::open(Whom::Thread(0), set)
                 .map_err(|(at, error)| refused(Subject::Operation, set, at, &error))?;
@@ -122,7 +123,7 @@ impl HardwareCounters for LinuxMachine {
     }
 }
 
-/// Why there are no hardware counters.
+/// Why hardware counters are unavailable.
 fn why_absent(error: &io::Error) -> Absent {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => rights(),
@@ -141,7 +142,7 @@ fn rights() -> Absent {
     )
 }
 
-/// What it means that event `at` of a set was refused.
+/// The refusal for event `at` of a set.
 fn refused(subject: Subject, set: &[Code], at: usize, error: &io::Error) -> Refusal {
     let event = set.get(at).map_or("", |code| code.name.as_str());
     let hardware = set.get(at).is_some_and(|code| code.sort == Sort::Hardware);
@@ -150,7 +151,7 @@ fn refused(subject: Subject, set: &[Code], at: usize, error: &io::Error) -> Refu
         Some(libc::EACCES | libc::EPERM) => Refusal::new(subject, Reason::Absent(rights())),
         Some(libc::ENOSYS) => Refusal::new(subject, Reason::Absent(why_absent(error))),
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) if hardware => {
-            // Either there are no counters at all, or not for this event.
+            // Either there are no counters at all, or none for this event.
             match Group::open(Whom::Thread(0), &[Code::of_cycles()]) {
                 Err((_, error)) => Refusal::new(Subject::Operation, Reason::Absent(why_absent(&error))),
                 Ok(_) => machine(format!("its counters cannot measure event '{event}'"))

@@ -1,7 +1,7 @@
-//! What the kernel says of its CPUs' counters: `/sys/bus/event_source/devices/*`.
+//! Counters and events that the kernel lists for its CPUs: `/sys/bus/event_source/devices/*`.
 //!
-//! An event is a text such as `event=0x3c,umask=0x01`; where each of its words belongs in the kernel's three configuration numbers another
-//! file says: `config:0-7`, or in pieces, `config:0-7,32-35`.
+//! An event is a text such as `event=0x3c,umask=0x01`. A file per word has the position of its value in the kernel's three
+//! configuration numbers: `config:0-7`, or in pieces, `config:0-7,32-35`.
 
 use crate::Root;
 use millpond_formats::events::c_integer;
@@ -9,38 +9,38 @@ use millpond_model::CpuSet;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The counters of CPUs of one type.
+/// The counters of one type of CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pmu {
     pub(super) name: String,
-    /// The kernel's number for it.
+    /// The kernel's type number.
     pub(super) type_: u32,
-    /// The CPUs that have it; `None` for all.
+    /// The CPUs of this type; `None` for all.
     pub(super) cpus: Option<CpuSet>,
     events: BTreeMap<String, [u64; 3]>,
 }
 
-/// Those of every type. Counters that belong to no CPU (of memory, of links) are not among them.
+/// The counters of all CPU types. Counters of other devices (memory, links) are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pmus(Vec<Pmu>);
 
-/// Where a word belongs: which number, and which bits of it, lowest first.
+/// The position of a word: index of the configuration number, and ranges of bits, lowest first.
 type Field = (usize, Vec<(u32, u32)>);
 
 impl Pmus {
-    /// Reads them. Where there are none, or they cannot be read, there are none.
+    /// Reads them. Empty where none exist or can be read.
     pub(super) fn read(root: &Root) -> Pmus {
         let devices = root.sys.join("bus/event_source/devices");
         let names = root.names(&devices).unwrap_or_default();
         Pmus(names.iter().filter_map(|name| read_one(root, &devices.join(name), name)).collect())
     }
 
-    /// All of them.
+    /// All types.
     pub(super) fn core(&self) -> &[Pmu] {
         &self.0
     }
 
-    /// The event of a name, `EVENT` or `PMU/EVENT`. Where several types of CPUs have one of that name, the short name means none.
+    /// The event of a name, `EVENT` or `PMU/EVENT`. `None` for a short name that several CPU types have.
     pub(super) fn find(&self, name: &str) -> Option<(&Pmu, [u64; 3])> {
         let (pmu, event) = match name.split_once('/') {
             Some((pmu, event)) => (Some(pmu), event.trim_end_matches('/')),
@@ -52,7 +52,7 @@ impl Pmus {
         found.next().is_none().then_some(first)
     }
 
-    /// The shortest name of each event.
+    /// The shortest unambiguous name of each event.
     pub(super) fn names(&self) -> Vec<String> {
         let all = self.0.iter().flat_map(|pmu| pmu.events.keys().map(move |event| (pmu, event)));
         let name = |(pmu, event): (&Pmu, &String)| match self.find(event) {
@@ -66,7 +66,7 @@ impl Pmus {
 fn read_one(root: &Root, dir: &Path, name: &str) -> Option<Pmu> {
     let value = |file: &Path| root.read_value(file).ok().flatten();
     let cpus = value(&dir.join("cpus"));
-    // One without a list of CPUs is theirs only by this name.
+    // Without a CPU list, only the device `cpu` has counters of CPUs.
     if name != "cpu" && cpus.is_none() {
         return None;
     }
@@ -78,7 +78,7 @@ fn read_one(root: &Root, dir: &Path, name: &str) -> Option<Pmu> {
         .filter_map(|name| Some((name.clone(), parse_field(&value(&dir.join("format").join(name))?)?)))
         .collect();
     let events = root.names(&dir.join("events")).unwrap_or_default();
-    // Beside events there are files with their units: NAME.unit, NAME.scale.
+    // The directory also has unit files: NAME.unit, NAME.scale.
     let events = events.into_iter().filter(|event| !event.contains('.'));
     let events = events.filter_map(|event| {
         let config = parse_event(&value(&dir.join("events").join(&event))?, &fields)?;
@@ -88,7 +88,7 @@ fn read_one(root: &Root, dir: &Path, name: &str) -> Option<Pmu> {
     Some(Pmu { name: name.to_owned(), type_, cpus, events: events.collect() })
 }
 
-/// `config1:0-7,12` is number 1, bits 0 to 7 and then 12.
+/// `config1:0-7,12` is number 1, bits 0 to 7 followed by bit 12.
 fn parse_field(text: &str) -> Option<Field> {
     let (number, bits) = text.trim().split_once(':')?;
     let number = match number {
@@ -105,7 +105,7 @@ fn parse_field(text: &str) -> Option<Field> {
     Some((number, bits.split(',').map(piece).collect::<Option<Vec<_>>>()?))
 }
 
-/// The configuration numbers of an event; nothing for one with words that nobody explains.
+/// The configuration numbers of an event; `None` for one with an unknown word.
 fn parse_event(text: &str, fields: &BTreeMap<String, Field>) -> Option<[u64; 3]> {
     let mut config = [0; 3];
     for term in text.trim().split(',') {
@@ -127,7 +127,7 @@ fn parse_event(text: &str, fields: &BTreeMap<String, Field>) -> Option<[u64; 3]>
             config[*number] |= (rest & mask) << low;
             rest = rest.checked_shr(width).unwrap_or(0);
         }
-        // A value that its field does not hold is another event.
+        // A value too large for its field would select another event.
         if rest != 0 {
             return None;
         }
@@ -146,7 +146,7 @@ mod tests {
         fs::write(file, text).unwrap();
     }
 
-    /// CPUs of two types, as on a machine with large and small cores, and counters of memory beside.
+    /// CPUs of two types, as on a machine with large and small cores, and memory counters.
     fn hybrid() -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::captured(dir.path());

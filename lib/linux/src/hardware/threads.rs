@@ -1,7 +1,7 @@
-//! Threads that are followed and counted: a group for each thread and set, opened while the thread stands still at its beginning.
+//! Counters of traced threads: one group per thread and set, opened while the new thread is stopped.
 //!
-//! Everything that a thread does is told by `ptrace` as it happens, so that none is counted too late: a new thread does not run before its
-//! counters do. What a thread counted stays readable after its end.
+//! `ptrace` reports every event of a thread as it happens. A new thread does not run before its counters do. The counts of a
+//! thread stay readable after its end.
 
 use super::catalogue::Code;
 use super::group::{Group, Whom};
@@ -19,19 +19,19 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Nobody waits for longer without looking: a signal may have been taken by another thread of this process.
+/// Longest wait between checks: another thread of this process may have consumed the signal.
 const LOOK: Duration = Duration::from_millis(50);
-/// A thread that is let go of stands still within this time, unless it sleeps where nothing wakes it.
+/// A thread stops within this time, unless it is in uninterruptible sleep.
 const PATIENCE: Nanos = Nanos(1_000_000_000);
 
-/// A thread that is followed.
+/// A traced thread.
 struct Task {
     pid: u32,
-    /// A group for each set; none where it cannot be counted.
+    /// One group per set; empty where it cannot be counted.
     groups: Vec<Group>,
 }
 
-/// The threads.
+/// The traced threads.
 pub(super) struct Threads<'a> {
     os: &'a Os,
     pid: u32,
@@ -40,15 +40,15 @@ pub(super) struct Threads<'a> {
     follow: Follow,
     ears: ChildSignals,
     tasks: BTreeMap<u32, Task>,
-    /// Those who were announced and did not come yet, with their process.
+    /// Threads that were announced but have not stopped yet, with their process.
     expected: BTreeMap<u32, u32>,
-    /// Those who came and were not announced yet. They stand still.
+    /// Threads that stopped before they were announced. They stay stopped.
     early: BTreeSet<u32>,
     told: VecDeque<Happening>,
 }
 
 impl<'a> Threads<'a> {
-    /// Begins with a process that runs, or starts a program.
+    /// Attaches to a running process, or starts a program.
     pub(super) fn begin(
         os: &'a Os,
         whose: &Tracked,
@@ -84,12 +84,12 @@ impl<'a> Threads<'a> {
         let mut command = Command::new(name);
         command.args(arguments);
         let before = self.ears.before();
-        // SAFETY: between fork and exec only system calls are made.
+        // SAFETY: the closure makes only system calls between fork and exec.
         unsafe { command.pre_exec(move || ptrace::trace_me(&before)) };
         let child = command.spawn().map_err(|error| cannot(&error))?;
         let tid = child.id();
         self.pid = tid;
-        // It stands still at the first instruction of the program.
+        // The child stops at the first instruction of the program.
         loop {
             match ptrace::wait_event(Some(tid)).map_err(|error| cannot(&error))? {
                 Some((_, TraceEvent::Gone)) => {
@@ -119,7 +119,7 @@ impl<'a> Threads<'a> {
             Some(_) => {}
         }
         let options = ptrace::options(self.follow.forks);
-        // Whoever is started by one that is followed already is followed by itself; look until nobody else is new.
+        // Children of traced threads are traced automatically. Repeat until no new thread is found.
         let mut seen = BTreeSet::new();
         loop {
             let tids = self.os.tids(pid).unwrap_or_default();
@@ -154,14 +154,14 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// A number from the `status` of a thread.
+    /// A number from the `status` file of a thread.
     fn status_line(&self, tid: u32, head: &str) -> Option<u32> {
         let path = self.os.root.proc.join(tid.to_string()).join("status");
         let text = self.os.root.read(&path).ok().flatten()?;
         text.lines().find_map(|line| line.strip_prefix(head))?.trim().parse().ok()
     }
 
-    /// Opens a thread's counters, and starts those of the set that counts.
+    /// Opens a thread's counters, and starts those of the current set.
     fn count(&mut self, tid: u32, pid: u32, created: bool) {
         let lwp = lwp(pid, tid);
         let mut groups = Vec::with_capacity(self.codes.len());
@@ -190,7 +190,7 @@ impl<'a> Threads<'a> {
         self.tasks.insert(tid, Task { pid, groups });
     }
 
-    /// One that died meanwhile tells so by itself.
+    /// Ignores errors: the end of a thread is reported separately.
     fn resume(&self, tid: u32, signal: i32) {
         let _ = ptrace::resume(tid, signal);
     }
@@ -217,7 +217,7 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// A new one stands still.
+    /// A new thread has stopped.
     fn arrived(&mut self, tid: u32) {
         match self.expected.remove(&tid) {
             Some(pid) => self.welcome(tid, pid),
@@ -228,9 +228,9 @@ impl<'a> Threads<'a> {
     }
 
     fn welcome(&mut self, tid: u32, pid: u32) {
-        // The first thread of a process has its number.
+        // The first thread of a process has the process id.
         if tid == pid && !self.follow.forks {
-            // The signal that it was stopped by is ours.
+            // The stop signal is from tracing and is not delivered.
             let _ = ptrace::detach(tid, 0);
             return;
         }
@@ -264,7 +264,7 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// A process became another program, in a thread that has its first one's number now. The others are no more.
+    /// A process called exec in a thread, which now has the id of its first thread. The other threads have ended.
     fn became(&mut self, tid: u32, former: u32) {
         let of_process = |task: &Task| task.pid == tid;
         let tids: Vec<u32> = self.tasks.iter().filter(|(_, t)| of_process(t)).map(|(tid, _)| *tid).collect();
@@ -286,12 +286,12 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// Lets one go, which may take a moment: it must stand still first.
+    /// Detaches from a thread. It must stop first, which can take a moment.
     fn release(&self, tid: u32, pid: u32) {
         let asked = ptrace::interrupt(tid).is_ok();
         if !asked {
             let number = |n: u32| libc::pid_t::try_from(n).unwrap_or(0);
-            // SAFETY: sends a signal, which stops a thread that we follow before it takes it.
+            // SAFETY: sends a stop signal to a thread that we trace.
             unsafe { libc::syscall(libc::SYS_tgkill, number(pid), number(tid), libc::SIGSTOP) };
         }
         let deadline = now() + PATIENCE;
@@ -360,7 +360,7 @@ impl Tracking for Threads<'_> {
         let before = self.set;
         self.set = set;
         for task in self.tasks.values_mut() {
-            // A thread that has ended keeps what it counted.
+            // The counts of an ended thread are kept.
             let _ = task.groups.get(before).map(Group::stop);
             let _ = task.groups.get_mut(set).map(Group::start);
         }

@@ -1,4 +1,4 @@
-//! A core: the memory of a process that is no more.
+//! A core file: the memory of a process that has ended.
 
 use super::elf::{self, CORE, Elf, LOAD, NOTE, NoElf, Segment, number};
 use super::symbols::Symbols;
@@ -16,35 +16,35 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Notes: about the process, what it was given at its start, its files.
+/// Note types: process state, auxiliary vector, mapped files.
 const PROCESS: i32 = 3;
 const AUXILIARY: i32 = 6;
 const FILES: i32 = 0x4649_4c45;
-/// What a process is given at its start: where 16 random bytes lie, which is on the main stack.
+/// Entry of the auxiliary vector: the address of 16 random bytes, which are on the main stack.
 const AT_RANDOM: u64 = 25;
 
-/// Notes of a core that are believed.
+/// Maximal size of the notes that are read, in bytes.
 const NOTES_MAX: u64 = 1 << 28;
 
-/// Opens a core.
+/// Opens a core file.
 ///
 /// # Errors
-/// What is wrong with the file, and what would help.
+/// What is wrong with the file, and a remedy.
 pub fn open_core(path: &Path) -> Result<Box<dyn Image>, Absent> {
     let core = Core::open(path)?;
     Ok(Box::new(core))
 }
 
-/// The file.
+/// The core file.
 struct Core {
     file: File,
     name: String,
-    /// Parts of memory, ascending.
+    /// Memory segments, ascending.
     segments: Vec<Segment>,
     mappings: Vec<Mapping>,
     threads: Vec<StoppedThread>,
     symbols: Symbols,
-    /// Files that were mapped, for what was not dumped.
+    /// Mapped files, for memory that was not dumped.
     others: RefCell<HashMap<String, Option<Rc<File>>>>,
 }
 
@@ -113,7 +113,7 @@ impl Core {
         (address - segment.address < segment.in_memory).then_some((place, segment))
     }
 
-    /// What of a piece can be read at once; none: nothing.
+    /// The length that one read at this address can return; `None` if no memory is there.
     fn piece(&self, address: u64, into: &mut [u8]) -> Option<usize> {
         let (place, segment) = self.segment(address)?;
         let from = address - segment.address;
@@ -134,7 +134,7 @@ impl Core {
             return None;
         }
         let mut others = self.others.borrow_mut();
-        // The core names it: it may be anything.
+        // The path comes from the core and is untrusted.
         let open = || open_plain(Path::new(path), u64::MAX).ok().map(Rc::new);
         others.entry(path.to_owned()).or_insert_with(open).clone()
     }
@@ -189,7 +189,7 @@ impl Image for Core {
     }
 }
 
-/// A range of a file that was mapped.
+/// The mapping of a file.
 struct MappedFile {
     begin: u64,
     end: u64,
@@ -197,7 +197,7 @@ struct MappedFile {
     path: String,
 }
 
-/// What the notes say.
+/// The parsed notes.
 #[derive(Default)]
 struct Notes {
     threads: Vec<StoppedThread>,
@@ -219,7 +219,7 @@ impl Notes {
         notes
     }
 
-    /// Each note: lengths of name and body, kind, name, body; both padded to four bytes.
+    /// A note is: name length, body length, type, name, body. Name and body are padded to four bytes.
     fn parse(&mut self, bytes: &[u8], arch: Arch) {
         let mut rest = bytes;
         while rest.len() >= 12 {
@@ -238,7 +238,7 @@ impl Notes {
             |bytes: &[u8]| -> Vec<u64> { bytes.chunks_exact(8).map(|word| number::<8>(word, 0)).collect() };
         match kind {
             GENERAL => {
-                // The signal and times stand before the registers, and a flag behind them.
+                // The signal and the times precede the registers; a flag follows them.
                 let count = if arch == Arch::X86_64 { 27 } else { 34 };
                 let registers = body.get(112..112 + count * 8).unwrap_or_default();
                 let tid = u32::try_from(number::<4>(body, 32)).unwrap_or(0);
@@ -269,7 +269,7 @@ impl Notes {
         }
     }
 
-    /// How many, the unit of offsets; for each where it begins, ends, and its offset; then all paths.
+    /// The body has: count, unit of offsets; for each file its begin, end and offset; then all paths.
     fn files(&mut self, body: &[u8]) {
         let (count, unit) = (number::<8>(body, 0), number::<8>(body, 8));
         let Some(paths) =
@@ -287,7 +287,7 @@ impl Notes {
         }));
     }
 
-    /// Mapped files that no segment is about: gdb leaves out what is as it is in its file. Segments are ascending.
+    /// Mapped files without a segment: gdb leaves out memory that equals its file. Segments are ascending.
     fn left_out(&self, segments: &[Segment]) -> Vec<Segment> {
         let gap = |from: u64, to: u64| Segment {
             kind: LOAD,

@@ -1,23 +1,23 @@
-//! ELF files of 64 bits, as far as cores and names of functions need them. Nothing in a file is believed.
+//! 64-bit ELF files, as far as cores and symbol names need them. All input is untrusted and bounds-checked.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A core.
+/// ELF type of a core.
 pub(super) const CORE: u16 = 4;
-/// Kinds of segments: of memory, and of notes.
+/// Segment types: memory, notes.
 pub(super) const LOAD: u32 = 1;
 pub(super) const NOTE: u32 = 4;
 
-/// Segments and sections that are believed, and bytes of a table.
+/// Limits for the number of segments and sections, and for the bytes of a table.
 const HEADERS_MAX: u64 = 1 << 20;
 const TABLE_MAX: u64 = 1 << 29;
 
-/// Tables of symbols: of all, and of those that others link with.
+/// Section types of symbol tables: all symbols, dynamic symbols.
 const SYMTAB: u32 = 2;
 const DYNSYM: u32 = 11;
 
-/// What a file is, if it is none that can be read.
+/// Why a file cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoElf {
     #[error("it is no ELF file")]
@@ -30,7 +30,7 @@ pub(super) enum NoElf {
     Head,
 }
 
-/// A part of a file that is, or was, a part of memory.
+/// A segment: a part of a file that is, or was, a part of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) kind: u32,
@@ -41,7 +41,7 @@ pub(super) struct Segment {
     pub(super) in_memory: u64,
 }
 
-/// The head of a file.
+/// The ELF header and its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Elf {
     pub(super) kind: u16,
@@ -50,7 +50,7 @@ pub(super) struct Elf {
     sections: (u64, u64),
 }
 
-/// A function or variable.
+/// The symbol of a function or variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) address: u64,
@@ -58,9 +58,9 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
-/// Bytes of a file; none where it has fewer.
+/// A range of a file; `None` if the file is shorter.
 pub(super) fn bytes(file: &File, offset: u64, count: u64) -> Option<Vec<u8>> {
-    // A file that says that it has more than it has must not take our memory.
+    // The length is untrusted: check it against the file before allocating.
     let length = file.metadata().ok()?.len();
     if count > TABLE_MAX || offset.checked_add(count)? > length {
         return None;
@@ -70,7 +70,7 @@ pub(super) fn bytes(file: &File, offset: u64, count: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A number of `N` bytes; zero beyond the end.
+/// A little-endian number of `N` bytes; zero beyond the end.
 pub(super) fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     if let Some(found) = at.checked_add(N).and_then(|end| bytes.get(at..end)) {
@@ -84,7 +84,7 @@ fn small<const N: usize, T: TryFrom<u64> + Default>(bytes: &[u8], at: usize) -> 
 }
 
 impl Elf {
-    /// Reads the head and the segments.
+    /// Reads the header and the segments.
     pub(super) fn read(file: &File) -> Result<Elf, NoElf> {
         let ident = bytes(file, 0, 16).filter(|ident| ident.starts_with(b"\x7fELF")).ok_or(NoElf::Magic)?;
         match (ident[4], ident[5]) {
@@ -97,7 +97,7 @@ impl Elf {
         let (segments_at, sections_at) = (number::<8>(&head, 32), number::<8>(&head, 40));
         let (segment_size, section_size) = (number::<2>(&head, 54), number::<2>(&head, 58));
         let (mut segments, mut sections) = (number::<2>(&head, 56), number::<2>(&head, 60));
-        // More than fit into the head: the first section has the numbers.
+        // If there are more than fit into the header, the first section has the numbers.
         if (segments == 0xffff || sections == 0) && sections_at != 0 && section_size >= 64 {
             let first = bytes(file, sections_at, 64).unwrap_or_default();
             sections = if sections == 0 { number::<8>(&first, 32) } else { sections };
@@ -124,7 +124,7 @@ impl Elf {
         })
     }
 
-    /// Where in memory a byte of the file would be, had nothing been moved.
+    /// The address of a byte of the file, before relocation.
     pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
         let loaded = self.segments.iter().filter(|segment| segment.kind == LOAD);
         let mut inside = loaded.filter_map(|segment| {
@@ -134,7 +134,7 @@ impl Elf {
         inside.next()
     }
 
-    /// Functions and variables, ascending by address.
+    /// Symbols of functions and variables, ascending by address.
     pub(super) fn names(&self, file: &File) -> Vec<Named> {
         let (at, count) = self.sections;
         let table = bytes(file, at, count * 64).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Elf {
                 add_names(&entries.unwrap_or_default(), &texts.unwrap_or_default(), &mut names);
             }
         }
-        // Of several names of one place the first of all symbols, which are before those that others link with.
+        // Of several symbols at one address, take the first. Symbols of the full table precede dynamic symbols.
         names.sort_by_key(|named| named.address);
         names.dedup_by_key(|named| named.address);
         names
@@ -159,7 +159,7 @@ impl Elf {
 fn add_names(entries: &[u8], texts: &[u8], names: &mut Vec<Named>) {
     for entry in entries.chunks_exact(24) {
         let (kind, section) = (entry[4] & 0xf, number::<2>(entry, 6));
-        // Variables, functions, and functions that are chosen at start; not those of other files.
+        // Variables, functions and indirect functions (ifunc); no undefined symbols.
         if !matches!(kind, 1 | 2 | 10) || section == 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The memory of a process that lives.
+//! The memory of a live process.
 
 use super::stop::Stopped;
 use super::symbols::Symbols;
@@ -14,7 +14,7 @@ use std::io;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// The kernel's setting that keeps processes of one user from looking into each other.
+/// The kernel setting that restricts ptrace between processes of one user.
 const PTRACE_SCOPE: &str = "sys/kernel/yama/ptrace_scope";
 
 /// The process.
@@ -26,16 +26,16 @@ pub(super) struct ProcessImage {
     dir: PathBuf,
     page: u64,
     pagemap: Option<File>,
-    /// As they were when somebody asked last.
+    /// The mappings at the last reading.
     mappings: RefCell<Vec<Mapping>>,
     stopped: RefCell<Option<Stopped>>,
     symbols: Symbols,
-    /// Whether its monotonic clock is ours.
+    /// Whether the process has the same monotonic clock as we do (no time namespace of its own).
     same_clock: bool,
 }
 
 impl ProcessImage {
-    /// Looks whether it may be looked into.
+    /// Opens a process, if its memory may be read.
     pub(super) fn open(root: &Root, pid: Pid) -> Result<ProcessImage, Refusal> {
         let refused = |reason| Refusal::new(Subject::Process(pid), reason);
         let dir = root.proc.join(pid.to_string());
@@ -79,19 +79,20 @@ impl ProcessImage {
         Ok(image)
     }
 
-    /// What one call of the kernel copies.
+    /// Copies memory with a single system call.
     fn copy(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
         let pid = libc::pid_t::try_from(self.pid.0).unwrap_or(0);
         let here = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let place = usize::try_from(address).unwrap_or(0);
         let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(place), iov_len: into.len() };
-        // SAFETY: the kernel writes at most `iov_len` bytes to `into`; what it reads is another process's, whose addresses it checks itself.
+        // SAFETY: the kernel writes at most `iov_len` bytes to `into`. The source is in another process, and the kernel checks
+        // its addresses.
         let read = unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) };
         usize::try_from(read).map_err(|_| io::Error::last_os_error())
     }
 }
 
-/// Why a process may not be looked into, and what would help.
+/// The refusal for a process that may not be read, with a remedy.
 pub(super) fn not_permitted(root: &Root, pid: Pid) -> Refusal {
     let scope = root.read_value(&root.proc.join(PTRACE_SCOPE)).ok().flatten().unwrap_or_default();
     let refusal = Refusal::new(Subject::Process(pid), Reason::NotPermitted);
@@ -128,7 +129,7 @@ impl Image for ProcessImage {
         if whole == into.len() {
             return whole;
         }
-        // The kernel may leave out more than the page that is not there.
+        // The kernel may skip more than the missing page.
         let mut read = whole;
         while read < into.len() {
             let at = address.wrapping_add(read as u64);
@@ -146,7 +147,7 @@ impl Image for ProcessImage {
         let mut all = Vec::new();
         for mapping in self.mappings.borrow().iter().filter(|m| m.begin < last && first < m.end) {
             let part = (mapping.begin.max(first), mapping.end.min(last));
-            // Pages that are shared may have been written by others, and are nobody's in this page table.
+            // Another process may have written shared pages. This page table does not show it.
             let pagemap = self.pagemap.as_ref().filter(|_| !mapping.shared);
             let parts =
                 pagemap.and_then(|pagemap| touched_pages::written(pagemap, part.0, part.1, self.page));

@@ -1,8 +1,8 @@
-//! What is mapped: the text of `/proc/PID/maps`.
+//! Parser of memory maps: the text of `/proc/PID/maps`.
 
 use millpond_machine::facets::Mapping;
 
-/// Every line that makes sense, in their order, which is ascending.
+/// The mappings of all valid lines, in file order, which is ascending.
 pub(crate) fn parse_maps(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(line).collect()
 }

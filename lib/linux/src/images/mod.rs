@@ -1,4 +1,4 @@
-//! The images facet: the memory of processes that live, and of cores.
+//! The images facet: the memory of live processes and of core files.
 //!
 //! ```text
 //!   /proc/PID/maps ────────────▶ maps ──┐
@@ -10,10 +10,11 @@
 //!
 //! # How a process is stopped
 //!
-//! Every thread is seized by `ptrace` and interrupted: no signal is sent, so that its parent is not told that it was stopped, and a
-//! stop by a signal of another process outlives ours. When we end, however we end, the kernel lets it go on. A copy by fork would stand still for a shorter
-//! time, but makes every page of the process fault once more afterwards, which is the worst that can happen to a program for real time, and runs
-//! code of ours in it; it was not taken. System calls that the kernel never restarts (`epoll_wait`, `semop`) return early in it, as after any stop.
+//! `ptrace` seizes and interrupts every thread. No signal is sent, so the parent of the process gets no notification, and a stop
+//! by a signal of another process stays in force after ours. When this program ends in any way, the kernel resumes the process. A
+//! copy by fork would stop the process for a shorter time, but was rejected: every page of the process would fault once more
+//! afterwards, which is the worst case for a real-time program, and our code would run in it. System calls that the kernel never
+//! restarts (`epoll_wait`, `semop`) return early in the process, as after any stop.
 
 mod core;
 mod elf;
@@ -40,16 +41,16 @@ impl Images for LinuxMachine {
     }
 }
 
-/// General registers, as `NT_PRSTATUS` has them.
+/// Register set: general registers, as in `NT_PRSTATUS`.
 pub(super) const GENERAL: libc::c_int = 1;
-/// Registers of floating point.
+/// Register set: floating point registers.
 pub(super) const FLOATING: libc::c_int = 2;
-/// Those of floating point and vectors, on x86.
+/// Register set: floating point and vector registers, on x86.
 pub(super) const VECTORS: libc::c_int = 0x202;
-/// The thread pointer, on aarch64.
+/// Register set: the thread pointer, on aarch64.
 pub(super) const TLS: libc::c_int = 0x401;
 
-/// CPUs whose registers are known.
+/// Architectures with known registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arch {
     X86_64,
@@ -57,12 +58,12 @@ pub(super) enum Arch {
 }
 
 impl Arch {
-    /// Ours.
+    /// The architecture of this program.
     fn own() -> Arch {
         if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 }
     }
 
-    /// By the number in an ELF file.
+    /// The architecture by its number in an ELF file.
     fn of_elf(machine: u16) -> Option<Arch> {
         match machine {
             62 => Some(Arch::X86_64),
@@ -71,7 +72,7 @@ impl Arch {
         }
     }
 
-    /// A thread with those general registers.
+    /// A stopped thread with these general registers.
     fn thread(self, tid: u32, words: Vec<u64>) -> StoppedThread {
         let (stack, own) = match self {
             Arch::X86_64 => (19, Some(21)),

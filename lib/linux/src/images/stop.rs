@@ -1,4 +1,4 @@
-//! A process whose every thread stands still, until the value is dropped.
+//! A process with all threads stopped, until the value is dropped.
 
 use super::{Arch, FLOATING, GENERAL, TLS, VECTORS};
 use crate::ptrace::{self, ChildSignals, TraceEvent};
@@ -10,24 +10,24 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a thread may take to stop: one that waits for a disk or a file server does not before it answers.
+/// Longest wait for a thread to stop. A thread that waits for a disk or a file server stops only after the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often new threads are looked for at the most.
+/// Maximal number of searches for new threads.
 const ROUNDS: usize = 1000;
-/// MappedWords of the largest set of registers.
+/// Words of the largest register set.
 const WORDS: usize = 2048;
 
-/// The threads that stand still.
+/// The stopped threads.
 pub(super) struct Stopped {
     pid: Pid,
-    /// Each with the signal that it was about to take; `None`: it does not stand still yet.
+    /// The signal that each thread was about to take; `None`: it has not stopped yet.
     threads: BTreeMap<u32, Option<i32>>,
-    /// Since when the first one was asked to.
+    /// The time of the first stop request.
     since: Option<Instant>,
 }
 
 impl Stopped {
-    /// Stops every thread of a process. Those that appear meanwhile, too.
+    /// Stops all threads of a process, including threads that start meanwhile.
     pub(super) fn all(root: &Root, pid: Pid) -> Result<Stopped, Refusal> {
         let mut stopped = Stopped { pid, threads: BTreeMap::new(), since: None };
         let ears = ChildSignals::open();
@@ -52,7 +52,7 @@ impl Stopped {
         Refusal::new(Subject::Process(self.pid), Reason::Machine(why.into()))
     }
 
-    /// Follows every thread that is not followed yet; whether there was one.
+    /// Traces all threads that are not traced yet. Returns whether there was one.
     fn seize_new(&mut self, root: &Root) -> Result<bool, Refusal> {
         let dir = root.proc.join(self.pid.to_string()).join("task");
         let names = root.names(&dir).map_err(|error| self.refused(error.to_string()))?;
@@ -90,7 +90,7 @@ impl Stopped {
         }
     }
 
-    /// Waits until every thread that is followed stands still, or is gone.
+    /// Waits until every traced thread has stopped or ended.
     fn wait(&mut self, ears: &ChildSignals) -> Result<(), Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -124,12 +124,12 @@ impl Stopped {
         }
     }
 
-    /// The registers of all of them.
+    /// The registers of all threads.
     pub(super) fn threads(&self) -> Vec<StoppedThread> {
         self.threads.keys().map(|tid| registers(*tid)).collect()
     }
 
-    /// Lets them go on; how long they stood still.
+    /// Resumes all threads. Returns for how long they were stopped.
     pub(super) fn go_on(mut self) -> Nanos {
         self.let_all_go();
         let elapsed = self.since.take().map(|since| since.elapsed()).unwrap_or_default();
@@ -139,7 +139,7 @@ impl Stopped {
     fn let_all_go(&mut self) {
         for (tid, signal) in std::mem::take(&mut self.threads) {
             if ptrace::detach(tid, signal.unwrap_or(0)).is_err() && signal.is_none() {
-                // It was asked to stop and has not yet; the kernel lets it go when we end.
+                // This thread has not stopped yet. The kernel detaches it when we exit.
                 let _ = ptrace::wait_event(Some(tid));
                 let _ = ptrace::detach(tid, 0);
             }
@@ -153,7 +153,7 @@ impl Drop for Stopped {
     }
 }
 
-/// Whether a thread runs no more and was not waited for.
+/// Whether a thread has ended and was not reaped yet.
 fn is_ending(root: &Root, pid: Pid, tid: u32) -> bool {
     let path = root.proc.join(format!("{pid}/task/{tid}/stat"));
     let text = root.read_value(&path).ok().flatten();

@@ -1,4 +1,4 @@
-//! Names of functions and variables by address: out of the files that are mapped.
+//! Names of functions and variables by address, from the mapped files.
 
 use super::elf::{Elf, Named};
 use crate::files::open_plain;
@@ -9,17 +9,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What the kernel says of a file that has no name any more.
+/// The suffix of a deleted file in `/proc/PID/maps`.
 const DELETED: &str = " (deleted)";
 
-/// Files that were read, and where they are.
+/// Cache of the symbols of mapped files.
 pub(super) struct Symbols {
-    /// The process's directory below `/proc`: it may see other files under these names than we do. None: a core.
+    /// The process's directory below `/proc`, because the process may see other files under these paths. `None` for a core.
     process: Option<PathBuf>,
     files: RefCell<HashMap<String, Rc<Option<Names>>>>,
 }
 
-/// The names in a file.
+/// The symbols of a file.
 struct Names {
     elf: Elf,
     names: Vec<Named>,
@@ -35,10 +35,11 @@ impl Symbols {
     }
 
     fn open(&self, mapping: &Mapping) -> Option<File> {
-        // The process, or the core, chose the path: it may lead to anything.
+        // The process or core chose the path, so it is untrusted.
         let open = |path: &Path| open_plain(path, u64::MAX).ok();
         let Some(process) = &self.process else { return open(Path::new(&mapping.file)) };
-        // The file that is mapped, whatever has its name by now; the kernel wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE for it.
+        // Prefer the mapped file itself, because another file may have its path by now. This needs CAP_SYS_ADMIN or
+        // CAP_CHECKPOINT_RESTORE.
         let range = format!("{:x}-{:x}", mapping.begin, mapping.end);
         open(&process.join("map_files").join(range)).or_else(|| {
             let path = mapping.file.strip_prefix('/').filter(|_| !mapping.file.ends_with(DELETED))?;
@@ -60,7 +61,7 @@ impl Symbols {
         names
     }
 
-    /// The function or variable in which an address lies; only the file where it has no name.
+    /// The function or variable that contains an address; only the file if there is none.
     pub(super) fn name(&self, mappings: &[Mapping], address: u64) -> Option<Symbol> {
         let mapping = mappings.iter().find(|mapping| mapping.contains(address))?;
         if !mapping.file.starts_with('/') {
@@ -77,12 +78,13 @@ impl Symbols {
     }
 }
 
-/// The one that begins at an address, or before it and reaches up to it, and how far from its beginning that is.
+/// The symbol that contains an address, and the offset in it.
 fn named(names: &[Named], address: u64) -> Option<(String, u64)> {
     let after = names.partition_point(|named| named.address <= address);
     let named = names.get(after.checked_sub(1)?)?;
     let offset = address - named.address;
-    // One byte behind its end is where a call returns to that never does. What has no size reaches up to the next.
+    // The byte after the end belongs to it: a call that never returns pushes this return address. A symbol without a size extends
+    // to the next one.
     (named.size == 0 || offset <= named.size)
         .then(|| (format!("{:#}", rustc_demangle::demangle(&named.name)), offset))
 }

@@ -1,4 +1,4 @@
-//! Memory of a process that the test starts, of the core that it leaves, and files that are no cores.
+//! Tests with the memory of a child process, its core, and files that are not cores.
 
 use super::core::open_core;
 use super::live::ProcessImage;
@@ -14,7 +14,7 @@ fn root() -> Root {
     Root::live(PathBuf::from("/nonexistent"))
 }
 
-/// A program that sleeps until it is dropped, and may leave a core in a directory.
+/// A child that sleeps until it is dropped, and may write a core into a directory.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -23,7 +23,7 @@ impl Sleeper {
         command.arg("1000").env("MILLPOND_TEST_MARK", "still water").current_dir(dir);
         let unlimited = || {
             let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-            // SAFETY: the limit is ours; the call only reads it.
+            // SAFETY: the call only reads the limit, which is ours.
             unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
             Ok(())
         };
@@ -54,7 +54,7 @@ fn of<'a>(mappings: &'a [Mapping], file: &str) -> &'a Mapping {
     mappings.iter().find(|mapping| mapping.module() == file).unwrap()
 }
 
-/// What is on the main stack of an image.
+/// The contents of the main stack of an image.
 fn stack(image: &dyn Image) -> Vec<u8> {
     let mappings = image.mappings().unwrap();
     let stack = of(&mappings, "[stack]");
@@ -91,7 +91,7 @@ fn a_process_is_read_stopped_and_let_go_on() {
     assert!(image.go_on().is_some_and(|pause| pause.0 > 0));
     assert_eq!(image.go_on(), None);
     assert_ne!(sleeper.state(), 't');
-    // One that is dropped while it is stopped goes on, too.
+    // A process that is stopped when its image is dropped continues, too.
     image.stop().unwrap();
     drop(image);
     assert_ne!(sleeper.state(), 't');
@@ -111,7 +111,7 @@ fn what_cannot_be_read_ends_a_reading_and_harms_nobody() {
     assert_eq!(image.read(gap[0].end - 3, &mut bytes), 3);
     assert_eq!(image.read(0, &mut bytes), 0);
     assert_eq!(image.read(u64::MAX - 4, &mut bytes), 0);
-    // What was written of the stack ends where it ends, and holds what it holds.
+    // The written part of the stack ends with the stack and has the same contents.
     let stack = of(&mappings, "[stack]");
     let written = image.written(stack.begin, stack.end);
     assert_eq!(written.last().unwrap().1, stack.end);
@@ -129,7 +129,7 @@ fn names_come_from_files_that_are_mapped() {
     let Some(library) = mappings.iter().find(|m| m.module().starts_with("libc.so") && m.offset > 0) else {
         return println!("skipped: images::names_come: sleep has no libc.so here");
     };
-    // Every name that is found somewhere in the library's code is found again at its own beginning.
+    // A symbol found somewhere in the library's code is also found at its own begin.
     let found = (library.begin..library.end)
         .step_by(4096)
         .find_map(|at| image.symbol(at).filter(|s| !s.name.is_empty()));
@@ -143,7 +143,7 @@ fn names_come_from_files_that_are_mapped() {
 fn who_cannot_be_looked_into_is_told_why() {
     let refused = |pid| ProcessImage::open(&root(), Pid(pid)).err().map(|refusal| refusal.reason);
     assert_eq!(refused(u32::MAX - 1), Some(Reason::NoSuchProcess));
-    // Number 2 makes the kernel's own threads, where it can be seen.
+    // Process 2 is the kernel's kthreadd, where it is visible.
     if std::fs::read_to_string("/proc/2/stat").is_ok_and(|text| text.contains("(kthreadd)")) {
         assert_eq!(refused(2), Some(Reason::KernelThread));
     }
@@ -170,7 +170,7 @@ fn a_core_is_the_memory_that_the_process_had() {
         (library, bytes)
     });
     image.go_on();
-    // SAFETY: the process is our child and lives.
+    // SAFETY: the process is our live child.
     unsafe { libc::kill(libc::pid_t::try_from(pid).unwrap(), libc::SIGABRT) };
     sleeper.0.wait().unwrap();
     let left = std::fs::read_dir(dir.path()).unwrap().next();
@@ -186,7 +186,7 @@ fn a_core_is_the_memory_that_the_process_had() {
     let stack = of(&again, "[stack]");
     assert!(stack.writable && stack.contains(core.threads()[0].stack_pointer));
     if let Some((library, bytes)) = code {
-        // Code is not dumped: it is read from the file.
+        // Code is not dumped. It is read from the file.
         let mut read = vec![0; 4096];
         assert_eq!(core.read(library.begin, &mut read), 4096);
         assert!(read == bytes, "another text");
@@ -194,7 +194,7 @@ fn a_core_is_the_memory_that_the_process_had() {
         assert_eq!(core.written(library.begin + 0x1000, library.end), []);
     }
     assert_eq!((core.stop(), core.go_on(), core.now()), (Ok(()), None, None));
-    // The same without its end, and as one of other machines.
+    // The core truncated, and the core of another architecture.
     let bytes = std::fs::read(&path).unwrap();
     let refused = |bytes: &[u8]| {
         let path = dir.path().join("other");
@@ -231,7 +231,7 @@ fn files_that_are_no_cores_are_refused() {
     assert_eq!(said(Path::new("/proc/self/exe")), "it is a program or a library, and no core");
 }
 
-/// A core with a note about a mapped file, in the form of gdb: offsets are bytes, and the only segment of memory is another one.
+/// A core with a note about a mapped file, as gdb writes it: offsets are in bytes, and the only memory segment is another one.
 fn core_of_gdb(file: &Mapping) -> Vec<u8> {
     let mut note = Vec::new();
     [5_u32, 0, 0x4649_4c45].iter().for_each(|word| note.extend(word.to_le_bytes()));
@@ -290,14 +290,14 @@ fn code_that_a_core_leaves_out_comes_from_its_file() {
     let mut read = [0; 4];
     assert_eq!(core.read(place, &mut read), 4);
     let there = usize::try_from(place).unwrap();
-    // SAFETY: four bytes of a function of this program.
+    // SAFETY: the four bytes belong to a function of this program.
     assert_eq!(read, unsafe { std::ptr::with_exposed_provenance::<[u8; 4]>(there).read() });
     assert_eq!(core.written(code.begin, code.end), []);
 }
 
 #[test]
 fn fuzz_cores() {
-    // A head, a segment of notes with a file, one of memory.
+    // Header, a notes segment with a file, a memory segment.
     let mut core = b"\x7fELF\x02\x01\x01".to_vec();
     core.resize(16, 0);
     let mut put = |bytes: &[u8]| core.extend_from_slice(bytes);

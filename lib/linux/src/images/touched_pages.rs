@@ -1,18 +1,18 @@
-//! Which pages of a process were ever written: what the kernel says of its page table, so that reading touches no further page.
+//! The written pages of a process, from the kernel's page table. Reading only these avoids touching further pages.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// In `pagemap`: the page is in memory; it is swapped out; it is a file's own.
+/// Flags in `pagemap`: the page is in memory; it is swapped out; it belongs to a file.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const FILES: u64 = 1 << 61;
 
-/// Entries of `pagemap` that are read at once.
+/// Number of `pagemap` entries per read.
 const ENTRIES: u64 = 1 << 15;
 
-/// What `PAGEMAP_SCAN` is given (kernel 6.7).
+/// Argument of `PAGEMAP_SCAN` (kernel 6.7).
 #[repr(C)]
 #[derive(Default)]
 struct Scan {
@@ -30,7 +30,7 @@ struct Scan {
     return_mask: u64,
 }
 
-/// What it gives.
+/// Result of `PAGEMAP_SCAN`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Region {
@@ -44,10 +44,10 @@ const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610_u32 as libc::Ioctl;
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
-/// Regions that are taken at once.
+/// Maximal number of regions per call.
 const REGIONS: usize = 512;
 
-/// Parts of a private mapping that were written, ascending, joined where they touch; none: that cannot be told.
+/// The written parts of a private mapping, ascending and joined where adjacent; `None` if unknown.
 pub(super) fn written(pagemap: &File, begin: u64, end: u64, page: u64) -> Option<Vec<(u64, u64)>> {
     scan(pagemap, begin, end).or_else(|| read(pagemap, begin, end, page))
 }
@@ -59,7 +59,7 @@ fn add(parts: &mut Vec<(u64, u64)>, (begin, end): (u64, u64)) {
     }
 }
 
-/// By one walk of the kernel over the page table, which passes over what is not there.
+/// With `PAGEMAP_SCAN`: the kernel walks the page table and skips missing pages.
 fn scan(pagemap: &File, begin: u64, end: u64) -> Option<Vec<(u64, u64)>> {
     let mut parts = Vec::new();
     let mut regions = [Region::default(); REGIONS];
@@ -71,14 +71,15 @@ fn scan(pagemap: &File, begin: u64, end: u64) -> Option<Vec<(u64, u64)>> {
             end,
             vec: regions.as_mut_ptr().expose_provenance() as u64,
             vec_len: REGIONS as u64,
-            // Not a file's own page, and there or swapped out.
+            // Not a page of the file, and present or swapped out.
             category_inverted: IS_FILE,
             category_mask: IS_FILE,
             category_anyof_mask: IS_PRESENT | IS_SWAPPED,
             return_mask: IS_PRESENT,
             ..Scan::default()
         };
-        // SAFETY: the request reads and writes `scan`, and writes at most `vec_len` regions to `regions`; both are ours and live.
+        // SAFETY: the request reads and writes `scan`, and writes at most `vec_len` regions to `regions`. Both are ours and
+        // outlive the call.
         let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
         let found = usize::try_from(found).ok()?;
         regions.get(..found)?.iter().for_each(|region| add(&mut parts, (region.start, region.end)));
@@ -90,7 +91,7 @@ fn scan(pagemap: &File, begin: u64, end: u64) -> Option<Vec<(u64, u64)>> {
     Some(parts)
 }
 
-/// By a word for each page.
+/// With one `pagemap` word per page.
 fn read(pagemap: &File, begin: u64, end: u64, page: u64) -> Option<Vec<(u64, u64)>> {
     let mut parts = Vec::new();
     let (mut number, last) = (begin / page, end.div_ceil(page));
@@ -121,7 +122,7 @@ mod tests {
         };
         let page = rustix::param::page_size();
         let bytes = 64 * page;
-        // SAFETY: a new mapping where the kernel likes, of which only its own pages are written.
+        // SAFETY: a new mapping at an address that the kernel chooses. Only its own pages are written.
         let base = unsafe {
             let rights = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -141,7 +142,7 @@ mod tests {
         } else {
             println!("skipped: images::touched_pages::scan: this kernel has no PAGEMAP_SCAN");
         }
-        // SAFETY: it was mapped above and nobody has it.
+        // SAFETY: this value mapped the range, and nothing uses it any more.
         unsafe { libc::munmap(base.cast(), bytes) };
     }
 }

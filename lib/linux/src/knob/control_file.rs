@@ -1,9 +1,9 @@
-//! The kernel's control files that hold CPU lists, node lists and partitions: where each is, and how its text is read and written.
+//! The kernel's control files with CPU lists, node lists and partitions: their locations, and the conversion of their texts.
 
 use millpond_machine::Value;
 use millpond_model::{CpuId, CpuSet, MachineSetting};
 
-/// A control file of the cpuset controller, which every cgroup has.
+/// A control file of the cpuset controller, in every cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CpusetFile {
     /// `cpuset.cpus`.
@@ -27,7 +27,7 @@ impl CpusetFile {
         CpusetFile::MemoryMigrate,
     ];
 
-    /// The name of the file.
+    /// The file name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,13 +47,13 @@ impl CpusetFile {
         }
     }
 
-    /// The value of the file's text; `None` for the default.
+    /// The value for a text of the file; `None` for the default.
     pub(crate) fn value_of(self, text: &str) -> Option<Value> {
         self.form().value_of(text)
     }
 }
 
-/// Which way the packets of a queue go whose CPUs a mask names.
+/// The direction of the packets to which an RPS or XPS mask applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketMask {
     /// Receive Packet Steering.
@@ -80,49 +80,49 @@ impl PacketMask {
     }
 }
 
-/// A control file that a knob stands for.
+/// A control file with a knob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ControlFile {
-    /// A file of the cgroup with this path.
+    /// A file of the cgroup at this path.
     Cpuset(String, CpusetFile),
-    /// The CPUs that an interrupt may go to.
+    /// The allowed CPUs of an interrupt.
     IrqAffinity(u32),
-    /// The same for interrupts that are yet to be set up.
+    /// The allowed CPUs of future interrupts.
     DefaultIrqAffinity,
     /// The CPUs of all unbound workqueues.
     UnboundCpumask,
     /// The CPUs of one unbound workqueue.
     WorkqueueCpumask(String),
-    /// The CPUs of a queue of a network interface.
+    /// An RPS or XPS mask of a queue of a network interface.
     Packets {
-        /// The interface.
+        /// The network interface.
         interface: String,
-        /// Its queue: `rx-0`.
+        /// The queue: `rx-0`.
         queue: String,
-        /// Which of its masks.
+        /// Which mask of the queue.
         mask: PacketMask,
     },
     /// The online state of a CPU.
     Online(CpuId),
-    /// The CPUs that the detectors of lockups watch.
+    /// The CPUs that the lockup detectors watch.
     WatchdogCpumask,
-    /// How long it may take to leave an idle state of a CPU, in microseconds: `0` for any time, `n/a` for none.
+    /// The limit for leaving an idle state of a CPU, in microseconds: `0` for no limit, `n/a` for no idle states.
     IdleLatency(CpuId),
-    /// Who chooses the frequency of a CPU.
+    /// The frequency governor of a CPU.
     Governor(CpuId),
-    /// Nanoseconds of each period that a CPU keeps for ordinary threads while real-time threads want all of it (since 6.12).
+    /// Nanoseconds of each period that the fair server reserves on a CPU for ordinary threads (since 6.12).
     FairServer(CpuId),
     /// A setting of the whole machine.
     Machine(MachineSetting),
-    /// Whether CPUs may *not* run faster than they can for long: with the driver intel_pstate.
+    /// Whether turbo frequencies are disabled: with the driver intel_pstate.
     NoTurbo,
-    /// What a group of resctrl gets of a resource, as `0=ff;1=ff`; without a name, the group of all that are in no other.
+    /// The allocation of a resctrl group for a resource, as `0=ff;1=ff`; without a name, that of the default group.
     Schema(Option<String>, Resource),
-    /// The CPUs of a group of resctrl.
+    /// The CPUs of a resctrl group.
     CacheCpus(String),
 }
 
-/// A resource that resctrl shares out.
+/// A resource of resctrl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Ways of L3 caches.
@@ -134,7 +134,7 @@ pub enum Resource {
 impl Resource {
     const ALL: [Resource; 2] = [Resource::L3, Resource::Bandwidth];
 
-    /// As its line in `schemata` begins.
+    /// The start of its line in `schemata`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -143,13 +143,13 @@ impl Resource {
         }
     }
 
-    /// The part of a line of `schemata` after the resource, if it is this one's.
+    /// The rest of a line of `schemata`, if the line is about this resource.
     fn in_line(self, line: &str) -> Option<&str> {
         Some(line.trim().strip_prefix(self.name())?.strip_prefix(':')?.trim())
     }
 }
 
-/// Where the kernel keeps settings of the whole machine.
+/// Files of settings of the whole machine.
 const MACHINE_SETTINGS: [(MachineSetting, &str, &str); 4] = [
     (MachineSetting::NumaBalancing, "proc", "sys/kernel/numa_balancing"),
     (MachineSetting::StatInterval, "proc", "sys/vm/stat_interval"),
@@ -159,7 +159,7 @@ const MACHINE_SETTINGS: [(MachineSetting, &str, &str); 4] = [
 
 const NO_TURBO: &str = "devices/system/cpu/intel_pstate/no_turbo";
 
-/// Where resctrl is mounted, below `sys`.
+/// Mount point of resctrl, below `sys`.
 pub(crate) const RESCTRL: &str = "fs/resctrl";
 const CPU: &str = "devices/system/cpu/cpu";
 const WORKQUEUES: &str = "devices/virtual/workqueue";
@@ -171,7 +171,7 @@ impl ControlFile {
         ControlFile::Cpuset(group.to_owned(), file)
     }
 
-    /// As the journal writes it: the tree that it is in, and its path there.
+    /// The journal's form: tree and path.
     #[must_use]
     pub(crate) fn text(&self) -> (&'static str, String) {
         match self {
@@ -205,7 +205,7 @@ impl ControlFile {
         }
     }
 
-    /// The file of a tree and a path; `None` where that is no file that is ever changed.
+    /// The control file of a tree and a path; `None` if such a file is never changed.
     pub(super) fn parse(tree: &str, path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').collect();
         if parts.contains(&"..") || path.contains('\0') {
@@ -275,24 +275,24 @@ impl ControlFile {
         }
     }
 
-    /// Brings the text of the file into its one spelling; `None` for the default.
+    /// The canonical value for a text of the file; `None` for the default.
     pub(crate) fn value_of(&self, text: &str) -> Option<Value> {
         self.form().value_of(text)
     }
 
-    /// The text to write for a value. `width` is how many CPUs a mask of this kernel has.
+    /// The text to write for a value. `width` is the number of CPUs in a mask of this kernel.
     pub(crate) fn text_of(&self, value: Option<&Value>, width: u32) -> String {
         match (self.form(), value) {
             (Form::Word { default }, None) if !default.is_empty() => default.to_owned(),
             (Form::Line { of }, Some(value)) => format!("{}:{value}\n", of.name()),
-            // An empty write does nothing; a line end empties a list.
+            // An empty write has no effect; a newline empties a list.
             (_, None) => "\n".to_owned(),
             (Form::Mask, Some(list)) => list.parse::<CpuSet>().unwrap_or_default().to_mask(width),
             (Form::List | Form::Word { .. }, Some(value)) => value.clone(),
         }
     }
 
-    /// Whether it belongs to interrupts of devices.
+    /// Whether it is about device interrupts.
     pub(crate) fn is_irq(&self) -> bool {
         matches!(self, ControlFile::IrqAffinity(_) | ControlFile::DefaultIrqAffinity)
     }
@@ -311,7 +311,7 @@ impl ControlFile {
         )
     }
 
-    /// The cgroup that it belongs to.
+    /// The cgroup of the file.
     pub(crate) fn cgroup(&self) -> Option<&str> {
         match self {
             ControlFile::Cpuset(group, _) => Some(group),
@@ -320,21 +320,21 @@ impl ControlFile {
     }
 }
 
-/// The form of a file's text.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A CPU or node list.
     List,
     /// A hexadecimal mask in the file, a list in the value.
     Mask,
-    /// A line of several.
+    /// One line of several.
     Line {
-        /// The resource that it is about.
+        /// The resource of the line.
         of: Resource,
     },
-    /// Text as it is, with what it says by default.
+    /// A word, with the word for the default.
     Word {
-        /// What the file says when it is reset.
+        /// The word that resets the file.
         default: &'static str,
     },
 }

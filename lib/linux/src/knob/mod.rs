@@ -1,4 +1,4 @@
-//! The knobs of a Linux machine: what the texts in the journal mean.
+//! The knobs of a Linux machine: meaning of the names and values in the journal.
 //!
 //! | text | what it is | value |
 //! |---|---|---|
@@ -9,29 +9,29 @@
 //! | `sys:devices/virtual/workqueue/cpumask` | the unbound workqueue cpumask; below it that of one workqueue | a CPU list |
 //! | `sys:class/net/eth0/queues/rx-0/rps_cpus` | an RPS or XPS mask | a CPU list |
 //! | `sys:devices/system/cpu/cpu3/online` | the online state of a CPU | `0` or `1` |
-//! | `sys:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us` | how long it may take to leave an idle state of a CPU | microseconds, `0` for any time, `n/a` for none |
+//! | `sys:devices/system/cpu/cpu3/power/pm_qos_resume_latency_us` | limit for leaving an idle state | µs, `0` for none, `n/a` for no idle states |
 //! | `sys:devices/system/cpu/cpu3/cpufreq/scaling_governor` | the frequency governor of a CPU | its name |
-//! | `proc:sys/kernel/watchdog_cpumask` | the CPUs that the detectors of lockups watch | a CPU list |
+//! | `proc:sys/kernel/watchdog_cpumask` | the CPUs that the lockup detectors watch | a CPU list |
 //! | `controller:/` | whether the cpuset controller is enabled below a cgroup | `on` |
 //! | `label:/mpset1#set` | an extended attribute `user.millpond.set` | its text |
 //! | `place:204@8123` | the cgroup of a process (with its start time); `place:204/205@8123` of one thread | a path |
 //! | `mask:204/205@8123` | the affinity mask of a thread | a CPU list, or `all` when it equals its cpuset |
 //! | `kthread:17/17@3` | the affinity mask of a kernel thread | a CPU list, or `all` when it has every on-line CPU |
-//! | `policy:204/205@8123` | how the kernel schedules a thread | `other -3`, `rr 11`: see `policy` |
-//! | `class:204/205@8123` | the class of a thread, by the scheduler of the classes; without a value it is the one that the thread has by itself | `FX 10 5 20`: see [`ClassParams`](millpond_model::ClassParams) |
+//! | `policy:204/205@8123` | the scheduling policy of a thread | `other -3`, `rr 11`: see `policy` |
+//! | `class:204/205@8123` | the class of a thread; without a value, that of its policy | `FX 10 5 20`: [`ClassParams`](millpond_model::ClassParams) |
 //! | `table:TS` | a dispatch table of that scheduler | its rows in ticks: see `classes` |
-//! | `unit:/mpset1.slice` | the transient slice of systemd whose cgroup that is | `present` |
-//! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit whose cgroup that is | a CPU list |
-//! | `memory:/mpset1.slice` | the property `AllowedMemoryNodes` of the unit whose cgroup that is | a node list |
-//! | `weight:/batch`, `quota:/batch` | what a cgroup gets of CPU time: see `controls` | a weight or `idle`; `150000 100000` |
+//! | `unit:/mpset1.slice` | the transient systemd slice of that cgroup | `present` |
+//! | `allowed:/system.slice` | the property `AllowedCPUs` of the unit of that cgroup | a CPU list |
+//! | `memory:/mpset1.slice` | the property `AllowedMemoryNodes` of the unit of that cgroup | a node list |
+//! | `weight:/batch`, `quota:/batch` | CPU weight and quota of a cgroup: see `controls` | a weight or `idle`; `150000 100000` |
 //! | `cpu-controller:/` | whether the CPU controller is enabled below a cgroup | `on` |
 //! | `cpu-group:/mpcap-204` | a cgroup of ours in the hierarchy of the CPU controller | `present` |
 //! | `cpu-place:204@8123` | the cgroup of a process in that hierarchy | a path |
-//! | `pages:204@8123` | where the memory of a process was moved; it reads as nothing, for that is no state | a node list |
-//! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice that it starts in |
+//! | `pages:204@8123` | the nodes to which the memory of a process was moved; write-only | a node list |
+//! | `kept:nginx.service` | our drop-in for a unit of systemd | the slice in which it starts |
 //! | `irqbalance:banned` | the CPUs that the daemon irqbalance leaves alone | a CPU list |
-//! | `osnoise:timerlat_period_us` | a setting of the tracers osnoise and timerlat; one in capitals is an option | its text; of an option `on` or `off` |
-//! | `tracer:millpond-204` | a trace instance of ours, in which timerlat runs | `timerlat` |
+//! | `osnoise:timerlat_period_us` | a setting of osnoise and timerlat; a name in capitals is an option | its text; for an option `on` or `off` |
+//! | `tracer:millpond-204` | a trace instance of ours for timerlat | `timerlat` |
 //! | `record:processor.3` | a record in the state directory | its text |
 //!
 //! A value of `None` resets: an empty list, `member`, no attribute, no record, no directory.
@@ -48,19 +48,19 @@ use millpond_model::{Class, CpuSet, NodeSet};
 use std::fmt;
 use std::str::FromStr;
 
-/// A process or thread that cannot be mistaken for a later one with the same number.
+/// A process or thread, with its start time, so that a reused id is not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// The thread; `None` for the process as a whole.
+    /// The thread id; `None` for the whole process.
     pub tid: Option<u32>,
     /// Start time of that thread (of the leader for a process), in clock ticks since boot.
     pub start: u64,
 }
 
 impl TaskId {
-    /// The thread whose files stand for this task.
+    /// The thread id whose files represent this task.
     #[must_use]
     pub fn leader(self) -> u32 {
         self.tid.unwrap_or(self.pid)
@@ -92,9 +92,9 @@ impl FromStr for TaskId {
 /// A label of ours on a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// What is wanted of a set.
+    /// The requested attributes of a set.
     Set,
-    /// Where the tasks of a leaf came from.
+    /// The original cgroup of the tasks in a leaf.
     Origin,
 }
 
@@ -134,9 +134,9 @@ pub enum LinuxKnob {
     DispatchTable(Class),
     /// A transient slice of systemd.
     Slice(String),
-    /// The CPUs that a unit of systemd is allowed.
+    /// The allowed CPUs of a unit of systemd.
     AllowedCpus(String),
-    /// The memory nodes that a unit of systemd is allowed.
+    /// The allowed memory nodes of a unit of systemd.
     AllowedMemoryNodes(String),
     /// The CPU weight of a cgroup.
     Weight(String),
@@ -150,22 +150,22 @@ pub enum LinuxKnob {
     CpuCgroupOf(TaskId),
     /// The nodes that the memory of a process was moved to.
     MemoryOf(TaskId),
-    /// The slice that a unit of systemd starts in, by our drop-in.
+    /// The slice in which a unit of systemd starts, by our drop-in.
     UnitSlice(String),
     /// The CPUs that irqbalance leaves alone.
     IrqbalanceBanned,
-    /// A group of resctrl: a directory of that name.
+    /// A resctrl group: the directory of that name.
     CacheGroup(String),
     /// A setting of the tracers osnoise and timerlat.
     OsnoiseSetting(String),
-    /// A trace instance of ours, in which timerlat runs.
+    /// A trace instance of ours for timerlat.
     TraceInstance(String),
     /// A record in the state directory.
     Record(String),
 }
 
 impl LinuxKnob {
-    /// As the journal writes it.
+    /// The knob's text in the journal.
     #[must_use]
     pub fn knob(&self) -> Knob {
         Knob(match self {
@@ -206,11 +206,11 @@ impl LinuxKnob {
     /// [`KnobError::Unknown`] for every text that [`LinuxKnob::knob`] does not write.
     pub fn parse(knob: &Knob) -> Result<LinuxKnob, KnobError> {
         let parsed = knob.0.split_once(':').and_then(|(kind, rest)| Self::parse_kind(kind, rest));
-        // What has two spellings is no text of ours.
+        // A text with another spelling of the same knob is refused.
         parsed.filter(|parsed| parsed.knob() == *knob).ok_or_else(|| KnobError::Unknown(knob.0.clone()))
     }
 
-    /// A journal is a file: no text in it leads out of the tree that its kind names.
+    /// A journal is a file and untrusted: no text may lead out of the tree that its kind names.
     fn parse_kind(kind: &str, rest: &str) -> Option<LinuxKnob> {
         let cgroup = || is_cgroup(rest).then(|| rest.to_owned());
         let file_name = || is_file_name(rest).then(|| rest.to_owned());
@@ -250,7 +250,7 @@ impl LinuxKnob {
         }
     }
 
-    /// The process or thread that the knob belongs to, if it is one's.
+    /// The process or thread of the knob, if it has one.
     pub(crate) fn task(&self) -> Option<TaskId> {
         match self {
             LinuxKnob::CgroupOf(task)
@@ -265,27 +265,27 @@ impl LinuxKnob {
     }
 }
 
-/// Whether a text is the path of a cgroup that leads nowhere else.
+/// Whether a text is the path of a cgroup without `..`.
 fn is_cgroup(path: &str) -> bool {
     path.starts_with('/') && !path.contains('\0') && path.split('/').all(|part| part != "..")
 }
 
-/// Whether a text is the name of one file that is not hidden.
+/// Whether a text is the name of a single, visible file.
 fn is_file_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\0'])
 }
 
-/// Whether a text is a word: as the name of a file it leads nowhere else.
+/// Whether a text is a word, which is safe as a file name.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
 
-/// The value of a knob that holds memory nodes; none of them is no value.
+/// The value for memory nodes; `None` for an empty set.
 pub(crate) fn node_list(nodes: &NodeSet) -> Option<Value> {
     (!nodes.is_empty()).then(|| nodes.to_string())
 }
 
-/// The value of a knob that holds CPUs; none of them is no value.
+/// The value for CPUs; `None` for an empty set.
 pub(crate) fn list_value(cpus: &CpuSet) -> Option<Value> {
     (!cpus.is_empty()).then(|| cpus.to_string())
 }

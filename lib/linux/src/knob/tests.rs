@@ -90,7 +90,7 @@ fn fuzz_knobs() {
         if let Ok(knob) = LinuxKnob::parse(&Knob(text.to_owned())) {
             assert_eq!(LinuxKnob::parse(&knob.knob()), Ok(knob));
         }
-        // A value in its one spelling stays as it is. A mask is a list then.
+        // A canonical value is unchanged. A mask has then become a list.
         for file in [CpusetFile::Cpus, CpusetFile::Partition] {
             let once = file.value_of(text);
             assert_eq!(once.as_deref().and_then(|value| file.value_of(value)), once, "{file:?}");
@@ -177,7 +177,7 @@ fn a_journal_can_only_name_files_that_are_changed() {
     }
 }
 
-/// The texts are those that the journal has held since its first version.
+/// These are the texts in journals since the first version.
 #[test]
 fn each_kind_of_knob_is_read_and_written_as_journals_have_it() {
     let (group, unit) = ("/mpset1".to_owned(), "/mpset1.slice".to_owned());

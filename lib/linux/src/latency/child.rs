@@ -1,5 +1,5 @@
-//! The probe itself: a process with one thread, forked from ours. Until it ends it takes no memory, no lock and nothing that another thread of its
-//! parent may have held: it calls the system, and works on memory that was there before.
+//! The probe: a forked process with one thread. It allocates no memory and takes no lock, and uses nothing that another thread of
+//! the parent may have held. It makes system calls, and works on memory that existed before the fork.
 
 use super::shared::{MOVED, NO_CLASS, NO_LOCK, NO_TIMER, SAMPLE_WORDS, Shared};
 use super::timerlat;
@@ -8,41 +8,41 @@ use millpond_bpf::latency::{MOMENTS, Stamping};
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
-/// Passes over its code before it measures.
+/// Unmeasured iterations at the beginning, to warm up the code.
 const UNTIMED: u64 = 48;
 
-/// What a probe needs to know.
+/// Parameters of a probe.
 pub(super) struct Orders<'a> {
     pub shared: &'a Shared,
-    /// Where a byte comes from when it should go.
+    /// A byte arrives here when the probe should start.
     pub gate: c_int,
-    /// Its parent: it ends with it.
+    /// Its parent. The probe ends with it.
     pub parent: libc::pid_t,
     pub cpu: c_int,
-    /// Nanoseconds; at least one.
+    /// Intervals in nanoseconds, at least one.
     pub intervals: &'a [u64],
-    /// Of first in, first out: 1 to 99.
+    /// Priority in SCHED_FIFO: 1 to 99.
     pub priority: c_int,
     pub seed: u64,
     pub timers: Timers<'a>,
 }
 
-/// Origin timers it waits for.
+/// The timers that the probe waits for.
 pub(super) enum Timers<'a> {
-    /// Its own.
+    /// Its own timers.
     Own(Option<&'a Stamping>),
-    /// Those of timerlat: a file in the open directory of tracing.
+    /// Timers of timerlat: a file in the open tracing directory.
     Timerlat(c_int, &'a CStr),
 }
 
-/// What the child does after the fork. Never returns.
+/// The code of the child after the fork. Never returns.
 pub(super) fn run(orders: &Orders<'_>) -> ! {
     let Err(ended) = prepare(orders).and_then(|()| match orders.timers {
         Timers::Own(stamping) => measure(orders, stamping),
         Timers::Timerlat(dir, file) => follow(orders.shared, dir, file),
     });
     orders.shared.ended.store(ended, Ordering::Release);
-    // SAFETY: ends this process at once, without anything that its parent would do at its end.
+    // SAFETY: ends this process immediately, without exit handlers of the parent.
     unsafe { libc::_exit(0) }
 }
 
@@ -51,10 +51,10 @@ fn failed(what: u64) -> u64 {
     what << 32 | u64::from(error.unsigned_abs())
 }
 
-/// Waits to be told to go; then nothing that takes time is left to be done while it measures.
+/// Waits for the start signal, after all slow preparations.
 fn prepare(orders: &Orders<'_>) -> Result<(), u64> {
-    // SAFETY: system calls with plain numbers and with memory of this function that is large enough for them. The set of signals is filled before it is
-    // used.
+    // SAFETY: system calls with plain numbers and with memory of this function that is large enough. The signal set is filled
+    // before it is used.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let name = if matches!(orders.timers, Timers::Own(_)) { c"latstat-probe" } else { timerlat::PROBE };
@@ -62,7 +62,7 @@ fn prepare(orders: &Orders<'_>) -> Result<(), u64> {
         if libc::getppid() != orders.parent {
             libc::_exit(0);
         }
-        // Who interrupts us means our parent, which then ends us.
+        // Signals from a terminal are for the parent, which then ends the probe.
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
@@ -94,15 +94,17 @@ fn sleep_until(due: u64) {
         tv_sec: (due / 1_000_000_000).cast_signed(),
         tv_nsec: (due % 1_000_000_000).cast_signed(),
     };
-    // SAFETY: the clock exists, and the time is memory of this function. All signals are blocked, so that nothing ends it early.
+    // SAFETY: the clock exists, and the time is in memory of this function. All signals are blocked, so none ends the sleep
+    // early.
     unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
     };
 }
 
-/// Waits for one timer of timerlat after the other; the tracer writes down how long each took, the way back to user mode when it is asked for the next.
+/// Waits for timers of timerlat, one after the other. The tracer records each latency; the return to user mode is recorded at the
+/// next wait.
 fn follow(shared: &Shared, dir: c_int, file: &CStr) -> Result<std::convert::Infallible, u64> {
-    // SAFETY: a directory that is open, and a text that ends.
+    // SAFETY: an open directory, and a terminated string.
     let timers = unsafe { libc::openat(dir, file.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if timers < 0 {
         return Err(failed(NO_TIMER));
@@ -110,10 +112,11 @@ fn follow(shared: &Shared, dir: c_int, file: &CStr) -> Result<std::convert::Infa
     let mut untimed = UNTIMED;
     loop {
         let mut nothing = 0u64;
-        // SAFETY: memory of this function, of that size. Nothing is written there: each call gives nothing, when the timer was due.
+        // SAFETY: the buffer is memory of this function with that size. Nothing is written: each call returns 0 bytes when the
+        // timer expires.
         if unsafe { libc::read(timers, (&raw mut nothing).cast(), size_of::<u64>()) } < 0 {
             let why = failed(NO_TIMER);
-            // It was on its CPU when it began to wait.
+            // The probe was on its CPU when it began to wait.
             let is_elsewhere = why == NO_TIMER << 32 | u64::from(libc::EINVAL.unsigned_abs());
             return Err(if is_elsewhere && untimed < UNTIMED { MOVED << 32 } else { why });
         }
@@ -130,7 +133,7 @@ fn measure(orders: &Orders<'_>, stamping: Option<&Stamping>) -> Result<std::conv
     let mut lots = orders.seed | 1;
     let mut untimed = UNTIMED;
     loop {
-        // xorshift: it never becomes zero again.
+        // xorshift: the state never becomes zero.
         lots ^= lots << 13;
         lots ^= lots >> 7;
         lots ^= lots << 17;
@@ -140,7 +143,7 @@ fn measure(orders: &Orders<'_>, stamping: Option<&Stamping>) -> Result<std::conv
         let user = now();
         let [irq, woken, on_cpu] = stamping.map_or([0; 3], Stamping::stamps);
         let sample: [u64; SAMPLE_WORDS] = [due, irq, woken, on_cpu, user];
-        // SAFETY: asks for a number.
+        // SAFETY: only returns a number.
         if unsafe { libc::sched_getcpu() } != orders.cpu {
             return Err(MOVED << 32);
         }

@@ -1,13 +1,13 @@
-//! The latency probe: a process of one thread that waits for timers on a CPU of its own.
+//! The latency probe: a single-threaded process that waits for timers on a dedicated CPU.
 //!
-//! | what | how |
+//! | part | implementation |
 //! |---|---|
-//! | the thread | a forked process, so that it can be put into a set by itself (on version 2 threads of a process share one) and locks only its own memory; it ends with its parent |
-//! | timer | `clock_nanosleep`, absolute, by the monotonic clock, which no step of the wall clock moves |
-//! | stages | a program in the kernel stamps the timer's handler, the wake-up and the switch; the thread reads the stamps from mapped memory when it is back, and adds its own |
-//! | culprits | the program keeps the last moments of the CPU; of each of the worst waits the thread copies them |
-//! | timerlat | where it is asked for the kernel's own tracer has the timers and tells of the stages: the thread waits in it, its parent reads the trace |
-//! | its place | a set of one CPU, sheltered from interrupts: one change, of which the record `place.PID` is a part |
+//! | thread | a forked process, so that it can be in its own set and locks only its own memory; it ends with its parent |
+//! | timer | `clock_nanosleep`, absolute, on the monotonic clock, which steps of the wall clock do not affect |
+//! | stages | a BPF program records the times of timer handler, wake-up and switch in mapped memory; the thread adds its own |
+//! | causes | the BPF program keeps the last events of the CPU; the thread copies them for each of the worst waits |
+//! | timerlat | on request, the kernel's own tracer supplies the timers and reports the stages: the thread waits in it, its parent reads the trace |
+//! | CPU | a set of one CPU, shielded from interrupts: one change, which includes the record `place.PID` |
 
 mod child;
 mod moments;
@@ -27,18 +27,18 @@ use millpond_machine::{Absent, Change, Processors, Psets, Reason, Refusal, Step}
 use millpond_model::{CpuId, Nanos, Pid, PsetId, State};
 use serde::{Deserialize, Serialize};
 
-/// What the name of a place's record begins with.
+/// Prefix of the record's name.
 const RECORD: &str = "place.";
 
-/// What is remembered of a place.
+/// The record of a probe's CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// When its owner was started, in ticks of the clock.
+    /// Start time of the owner, in clock ticks.
     start: u64,
     cpu: CpuId,
     set: PsetId,
     sheltered: bool,
-    /// The interval of timerlat, where that measures there.
+    /// The interval of timerlat, if it is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timerlat: Option<Nanos>,
 }
@@ -60,7 +60,7 @@ impl LinuxMachine {
         Ok(self.states()?.into_iter().find(|status| status.cpu == cpu).map(|status| status.state))
     }
 
-    /// Whether a process that was started then is still there. What cannot be read may be.
+    /// Whether the owner process still exists. Assumes so if it cannot be read.
     fn lives(&self, owner: Pid, start: u64) -> bool {
         match self.os.stat(owner.0, None) {
             Ok(Some(stat)) => stat.start == start && !stat.dead,
@@ -83,7 +83,7 @@ impl LatencyProbe for LinuxMachine {
         let (task, _) = self.os.identify(owner, None)?;
         let tracer = timerlat.map(|interval| self.timerlat_steps(owner, interval)).transpose()?;
         let made = match self.prepare_create(&[cpu], CreateOptions { keep_others }, false) {
-            // It would push nothing out: the probe is bound to the CPU, which stays in the default set.
+            // With `keep_others` nothing else would be moved away: bind the probe to the CPU, which stays in the default set.
             Err(refusal) if keep_others && refusal.reason == Reason::LastOfDefault => {
                 Change::new("", Vec::new(), (PsetId::DEFAULT, Vec::new()))
             }
@@ -109,7 +109,7 @@ impl LatencyProbe for LinuxMachine {
     fn prepare_leave(&self, place: &Place) -> Result<Change<()>, Refusal> {
         let Place { set, cpu, sheltered, owner, .. } = *place;
         let timerlat = self.place_record(owner).and_then(|record| record.timerlat);
-        // The tracer first: its end is also that of a thread that waits for it.
+        // End the tracer first, because that also ends a thread that waits for it.
         let (mut steps, mut notes) =
             timerlat.map(|interval| self.timerlat_end(owner, interval)).unwrap_or_default();
         let ours = |listed: &millpond_model::Pset| listed.id == set && listed.members == [cpu];

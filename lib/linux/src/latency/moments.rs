@@ -1,13 +1,13 @@
-//! What happened, in words.
+//! Descriptions of recorded events.
 
 use millpond_bpf::latency::{MOMENT_WORDS, MomentEvent, VECTORS, name};
 use millpond_model::{Moment, MomentKind, Nanos, printable};
 
-/// Soft interrupts by their numbers.
+/// Softirqs by number.
 const SOFT: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// What ran. `probe` is the thread that measures.
+/// The description of an event. `probe` is the measuring thread.
 pub(super) fn called(what: MomentEvent, name: &str, probe: u32) -> String {
     let of = |words: &'static [&'static str], number: u32| {
         usize::try_from(number).ok().and_then(|number| words.get(number)).copied()
@@ -26,7 +26,7 @@ pub(super) fn called(what: MomentEvent, name: &str, probe: u32) -> String {
     }
 }
 
-/// A moment; `None` for words that were never written.
+/// A recorded event; `None` for words that were never written.
 pub(super) fn moment(words: &[u64; MOMENT_WORDS], probe: u32) -> Option<Moment> {
     let [at, what, name_words @ ..] = words;
     let what = MomentEvent::of(*what)?;

@@ -1,4 +1,4 @@
-//! The process of a probe as its parent has it: forked, told to go, looked after, ended.
+//! The probe's process from its parent's side: fork, start, check, end.
 
 use super::child::{self, Orders, Timers};
 use super::shared::{MOVED, Mapped, NO_CLASS, NO_LOCK, NO_TIMER};
@@ -14,10 +14,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-/// How long getting ready may take: locking memory reads it in.
+/// Limit for the preparations. Locking memory reads it from disk.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// The process, and what it shares with us. It ends with the value.
+/// The process and the shared memory. Dropping the value ends the process.
 pub(super) struct Process<'m> {
     pub machine: &'m LinuxMachine,
     child: Number,
@@ -34,7 +34,7 @@ fn absent(what: &str, why: &impl ToString) -> Absent {
 }
 
 impl<'m> Process<'m> {
-    /// Forks it; it waits at its gate.
+    /// Forks the process, which waits for the start signal.
     pub fn fork(
         machine: &'m LinuxMachine,
         plan: &ProbePlan,
@@ -47,16 +47,16 @@ impl<'m> Process<'m> {
         let orders = Orders {
             shared: &shared,
             gate: inside.as_raw_fd(),
-            // SAFETY: asks for a number.
+            // SAFETY: only returns a number.
             parent: unsafe { libc::getpid() },
             cpu: i32::try_from(plan.cpu.0).unwrap_or(-1),
             intervals,
-            // As everywhere: level 0 is the kernel's priority 1.
+            // As everywhere, level 0 is kernel priority 1.
             priority: i32::from(plan.level) + 1,
             seed: machine.clock().now().0,
             timers,
         };
-        // SAFETY: the child calls nothing but the system, works on memory that is there, and ends without returning (`child`).
+        // SAFETY: the child only makes system calls, works on existing memory, and ends without returning (`child`).
         let forked = unsafe { libc::fork() };
         if forked == 0 {
             child::run(&orders);
@@ -67,7 +67,7 @@ impl<'m> Process<'m> {
         Ok(Process { machine, child, pid, cpu: plan.cpu, gate, traced, shared })
     }
 
-    /// Lets it go, and waits until it measures.
+    /// Sends the start signal, and waits until the probe measures.
     pub fn go(&self) -> Result<(), Refusal> {
         let _ = write(&self.gate, b"!");
         let clock = self.machine.clock();
@@ -83,12 +83,12 @@ impl<'m> Process<'m> {
         Ok(())
     }
 
-    /// Whether it said why it measures no more.
+    /// Whether the probe reported its end.
     pub fn has_ended(&self) -> bool {
         self.shared.ended.load(Ordering::Acquire) != 0
     }
 
-    /// Why it measures no more; nothing as long as it does.
+    /// The error that ended the probe; `Ok` while it measures.
     pub fn check(&self) -> Result<(), Refusal> {
         let ended = self.shared.ended.load(Ordering::Acquire);
         let refused = |why: String| Refusal::operation(Reason::Machine(why));
@@ -115,7 +115,7 @@ impl<'m> Process<'m> {
         match waitpid(Some(self.child), WaitOptions::NOHANG) {
             Ok(None) | Err(rustix::io::Errno::INTR) => Ok(()),
             _ if self.has_ended() => self.check(),
-            // A tracer that is ended, also by a CPU that goes, ends who waits for it.
+            // The end of a tracer, for example because its CPU goes off-line, kills the waiting process.
             _ if self.traced => {
                 Err(self.lost("another program ended the tracer, or the process that measures"))
             }
@@ -123,16 +123,17 @@ impl<'m> Process<'m> {
         }
     }
 
-    /// It has no place any more: for that reason, unless its CPU is off-line.
+    /// The error for a probe that lost its CPU: `why`, unless the CPU is off-line.
     ///
-    /// A CPU that goes off-line moves its threads at the beginning, and interrupts that were for it alone at the end, to wherever it likes and for good.
-    /// Whoever puts lists of interrupts back in between loses them. The kernel answers in the CPU's own file only when all of that is over.
+    /// A CPU that goes off-line first moves its threads away. At the end, the kernel permanently moves interrupts that were bound
+    /// to it to other CPUs. Restoring interrupt lists in between would lose them. The kernel answers a read of the CPU's own
+    /// `online` file only after all of this.
     fn lost(&self, why: &str) -> Refusal {
         let os = &self.machine.os;
         let own = os.root.sys.join(format!("devices/system/cpu/cpu{}/online", self.cpu));
         let online = match os.root.read_value(&own) {
             Ok(Some(value)) => value == "1",
-            // One that cannot go has no such file.
+            // A CPU that cannot go off-line has no such file.
             _ => self.machine.online_now().is_ok_and(|online| online.contains(self.cpu)),
         };
         let why = if online { why } else { "its CPU went off-line" };
@@ -143,7 +144,7 @@ impl<'m> Process<'m> {
 
 impl Drop for Process<'_> {
     fn drop(&mut self) {
-        // One that ended already is waited for all the same.
+        // A process that has already ended must still be reaped.
         let _ = kill_process(self.child, Signal::KILL);
         while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.child), WaitOptions::empty()) {}
     }

@@ -1,4 +1,4 @@
-//! Memory that the probe, a process of its own, shares with its parent.
+//! Memory shared by the probe, a separate process, and its parent.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
@@ -6,32 +6,32 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Samples in a buffer: when so many have come, whoever waits for them is given them.
+/// Number of samples that wake the reader.
 pub(super) const BUFFER: u64 = 5_000;
-/// There is room for two buffers: one is read while the other is filled.
+/// Room for two buffers: one is read while the other is filled.
 const ROOM: usize = 10_000;
-/// MappedWords of a sample: due, three stamps, user mode.
+/// Words of a sample: due time, three stamps, user mode.
 pub(super) const SAMPLE_WORDS: usize = 5;
-/// How many of the longest waits are kept with what happened meanwhile.
+/// Number of longest waits that are kept with their events.
 pub(super) const WORST: usize = 16;
-/// How many moments are kept of each.
+/// Number of events that are kept per wait.
 pub(super) const MOMENTS: usize = 96;
-/// MappedWords of a moment.
+/// Words of an event.
 pub(super) const MOMENT_WORDS: usize = 4;
 
-/// How the probe ended, as the upper half of [`Shared::ended`]; the lower half is the system's error.
+/// Why the probe ended: upper half of [`Shared::ended`]. The lower half is the system's error number.
 pub(super) const NO_LOCK: u64 = 1;
-/// It may not enter the real-time class.
+/// No permission for the real-time class.
 pub(super) const NO_CLASS: u64 = 2;
-/// It found itself on another CPU.
+/// The probe was moved to another CPU.
 pub(super) const MOVED: u64 = 3;
-/// The tracer does not let it wait for its timers.
+/// The tracer refuses the wait for its timers.
 pub(super) const NO_TIMER: u64 = 4;
 
 /// One of the longest waits.
 #[repr(C)]
 pub(super) struct Slot {
-    /// Odd while it is written.
+    /// Sequence number; odd during a write.
     turn: AtomicU64,
     sample: [AtomicU64; SAMPLE_WORDS],
     count: AtomicU64,
@@ -39,37 +39,37 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// From when the timer was due to user mode; 0 before it holds anything.
+    /// Time from due time to user mode; 0 while empty.
     fn total(&self) -> u64 {
         let at = |word: usize| self.sample[word].load(Ordering::Relaxed);
         at(SAMPLE_WORDS - 1).wrapping_sub(at(0))
     }
 }
 
-/// All of it. Zeros are its beginning.
+/// The shared memory. It begins as zeros.
 #[repr(C)]
 pub(super) struct Shared {
-    /// The probe measures.
+    /// Whether the probe measures.
     pub ready: AtomicU64,
-    /// Why it does not any more; see [`MOVED`].
+    /// Why the probe ended; see [`MOVED`].
     pub ended: AtomicU64,
-    /// Samples that found no room.
+    /// Number of samples that did not fit.
     pub lost: AtomicU64,
     written: AtomicU64,
     read: AtomicU64,
-    /// How long the least of the worst waited: what is below it need not look at them, each of which lies on pages of its own.
+    /// The shortest of the longest waits. Shorter samples need not read the slots, each of which is on pages of its own.
     least: AtomicU64,
     samples: [[AtomicU64; SAMPLE_WORDS]; ROOM],
     worst: [Slot; WORST],
 }
 
 impl Shared {
-    /// Samples that wait to be read.
+    /// Number of unread samples.
     pub fn waiting(&self) -> u64 {
         self.written.load(Ordering::Acquire).wrapping_sub(self.read.load(Ordering::Relaxed))
     }
 
-    /// Adds a sample; the probe calls this, and nobody else.
+    /// Adds a sample. Only the probe calls this.
     pub fn push(&self, sample: &[u64; SAMPLE_WORDS]) {
         let at = self.written.load(Ordering::Relaxed);
         if at.wrapping_sub(self.read.load(Ordering::Acquire)) >= ROOM as u64 {
@@ -80,7 +80,7 @@ impl Shared {
         self.written.store(at.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes all samples that wait.
+    /// Takes all unread samples.
     pub fn take(&self) -> Vec<[u64; SAMPLE_WORDS]> {
         let count = self.waiting();
         let from = self.read.load(Ordering::Relaxed);
@@ -89,7 +89,8 @@ impl Shared {
         samples
     }
 
-    /// Keeps a sample among the worst if it is one. `moment` gives the n-th last moment, from 0 to below `count`. The probe calls this, and nobody else.
+    /// Keeps a sample if it is among the longest. `moment` returns the n-th last event, from 0 to below `count`. Only the probe
+    /// calls this.
     pub fn keep(
         &self,
         sample: &[u64; SAMPLE_WORDS],
@@ -117,7 +118,7 @@ impl Shared {
         self.least.store(now, Ordering::Relaxed);
     }
 
-    /// The worst, each with its moments, newest first. What is being replaced just now is left out.
+    /// The longest waits, each with its events, newest first. A slot that is being replaced is left out.
     pub fn worst(&self) -> Vec<([u64; SAMPLE_WORDS], Vec<[u64; MOMENT_WORDS]>)> {
         let read = |slot: &Slot| {
             let turn = slot.turn.load(Ordering::Acquire);
@@ -148,14 +149,14 @@ fn load<const N: usize>(from: &[AtomicU64; N]) -> [u64; N] {
     std::array::from_fn(|word| from[word].load(Ordering::Relaxed))
 }
 
-/// The memory itself.
+/// The mapping of the shared memory.
 pub(super) struct Mapped(NonNull<Shared>);
 
 impl Mapped {
-    /// New memory, all zeros, that processes share which are forked from now on.
+    /// New zeroed memory, shared with processes that are forked later.
     pub fn new() -> io::Result<Mapped> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; no memory of ours is replaced.
+        // SAFETY: a new mapping at an address that the kernel chooses; it replaces no memory.
         let base =
             unsafe { mmap_anonymous(std::ptr::null_mut(), size_of::<Shared>(), prot, MapFlags::SHARED) }?;
         NonNull::new(base.cast()).map(Mapped).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
@@ -166,15 +167,15 @@ impl Deref for Mapped {
     type Target = Shared;
 
     fn deref(&self) -> &Shared {
-        // SAFETY: mapped with that size, aligned to a page, and zeros are valid; everything in it is atomic, so that another process may
-        // change it.
+        // SAFETY: mapped with that size and page-aligned, and zeros are valid. All fields are atomic, so another process may
+        // change them.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: made by `new` with this length, and nobody borrows from it any more.
+        // SAFETY: `new` made this mapping with this length, and no borrow of it is left.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), size_of::<Shared>()) };
     }
 }

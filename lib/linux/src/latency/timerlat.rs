@@ -1,12 +1,12 @@
-//! The kernel's own tracer timerlat: whether it is there, its settings, and the trace instance in which it works for us.
+//! The kernel's tracer timerlat: availability, settings, and the trace instance that we use.
 //!
-//! | what | how |
+//! | part | implementation |
 //! |---|---|
-//! | settings | of all tracing, in `osnoise/`: the period, no threads of the kernel's own, no limits that would stop it. What each was is a baseline of the journal |
-//! | tracer | in an instance of our own, `instances/millpond-PID`, so that no other trace is touched; it is removed at the end, and ends the tracer |
-//! | clock | of the instance: the monotonic one, as of all other times here |
-//! | end | only when no thread waits for its timers any more: kernel 6.12 counts a thread that waits once too little when the tracer's threads are ended under it, and crashes |
-//! | another program's | of osnoise and timerlat one works at a time, with one set of settings: where one is on, we refuse |
+//! | settings | global, in `osnoise/`: the period, no kernel threads, no limits that stop the trace; old values are baselines |
+//! | tracer | in an instance of our own, `instances/millpond-PID`, so that no other trace is affected; removing the instance ends the tracer |
+//! | clock | of the instance: the monotonic clock, as for all other times here |
+//! | end | only without waiting threads: kernel 6.12 loses a reference for a waiting thread at the end of the tracer, and crashes |
+//! | conflicts | only one of osnoise and timerlat can run at a time, with one set of settings: if another program uses one, we refuse |
 
 use crate::knob::LinuxKnob;
 use crate::os::knob_error;
@@ -18,29 +18,29 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Its name, which is also the value of a knob of an instance in which it works.
+/// The tracer's name, which is also the value of a knob of an instance with it.
 const TRACER: &str = "timerlat";
-/// Those of which one works at a time.
+/// The tracers of which only one can run at a time.
 const EXCLUSIVE: [&str; 2] = [TRACER, "osnoise"];
-/// What may be asked for where it is lacking.
+/// The hint for kernels without timerlat.
 const KERNELS: &str = "Debian's kernels linux-image-rt-amd64 have it (from 6.5 on), and so have those of Ubuntu, Fedora and RHEL; without it latstat \
                        measures with programs of its own";
-/// Where a program waits for its timers, of a CPU.
+/// Directory of the per-CPU files for waiting programs.
 const WAITS: &str = "osnoise/per_cpu";
-/// The file by which a program waits, of a CPU.
+/// The per-CPU file that a program waits on.
 const WAITED: &str = "timerlat_fd";
-/// The name of our process that does. By it one is known that was killed and has closed its files, and has not ended yet.
+/// The name of our waiting process. It identifies a killed process that has closed its files and has not ended yet.
 pub(super) const PROBE: &std::ffi::CStr = c"timerlat-probe";
-/// One ends an instance when nobody waits or reads there any more: who was killed may be on the way out.
+/// An instance is removed only when no process waits or reads there any more. A killed process may still be exiting.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// The instance that works for a process.
+/// Name of the instance for a process.
 pub(super) fn instance(owner: Pid) -> String {
     format!("millpond-{owner}")
 }
 
-/// What each setting has to be, by knob. Those in capitals are options.
+/// The required settings, by name. Names in capitals are options.
 fn settings(period: Nanos) -> [(&'static str, Value); 5] {
     [
         ("OSNOISE_WORKLOAD", "off".to_owned()),
@@ -51,7 +51,7 @@ fn settings(period: Nanos) -> [(&'static str, Value); 5] {
     ]
 }
 
-/// How an option stands in the list of all: `NAME`, or `NO_NAME` where it is off.
+/// Finds an option in the list of all options: `NAME`, or `NO_NAME` if it is off.
 fn option_of(list: &str, name: &str) -> Option<Value> {
     list.split_ascii_whitespace().find_map(|word| match word.strip_prefix("NO_") {
         Some(off) if off == name => Some("off".to_owned()),
@@ -69,7 +69,7 @@ fn no_tracing(why: String) -> KnobError {
 }
 
 impl Os {
-    /// The kernel's tracing files; of a captured root only where they are.
+    /// The kernel's tracing files; on a captured root only if they exist there.
     fn tracing(&self) -> Result<Tracefs, String> {
         if !self.root.is_live() && !self.root.sys.join("kernel/tracing/events").is_dir() {
             return Err("this kernel has no tracing".to_owned());
@@ -77,7 +77,7 @@ impl Os {
         Tracefs::open(&self.root)
     }
 
-    /// A setting of the tracers osnoise and timerlat; none where this kernel has none of that name.
+    /// A setting of the tracers osnoise and timerlat; `None` if this kernel does not have it.
     pub(crate) fn osnoise(&self, name: &str) -> Result<Option<Value>, KnobError> {
         let dir = self.tracing().map_err(no_tracing)?;
         let file = if is_option(name) { "options" } else { name };
@@ -105,7 +105,8 @@ impl Os {
         Ok((tracefs, dir))
     }
 
-    /// An instance that is there is one in which the tracer works: one that was killed before it did is ended all the same.
+    /// Whether an instance exists. It counts as one with the tracer even if we were killed before starting it, so that it is
+    /// removed.
     pub(crate) fn tracer(&self, instance: &str) -> Result<Option<Value>, KnobError> {
         let (_open, dir) = self.instance_dir(instance)?;
         Ok(dir.is_dir().then(|| TRACER.to_owned()))
@@ -116,12 +117,12 @@ impl Os {
         fs::create_dir(&dir).map_err(knob_error)?;
         let clock = self.write(&dir.join("trace_clock"), "mono");
         clock.and_then(|()| self.write(&dir.join("current_tracer"), TRACER)).inspect_err(|_| {
-            // That it cannot be removed either would only hide why.
+            // An error of the removal would hide the cause.
             let _ = fs::remove_dir(&dir);
         })
     }
 
-    /// Who waits for timers of timerlat, on any CPU.
+    /// The process that waits for timers of timerlat, on any CPU.
     fn waiter(&self) -> Option<u32> {
         let names = self.root.dirs(&self.root.proc).unwrap_or_default();
         let waits = |pid: &u32| {
@@ -164,7 +165,7 @@ impl Os {
 }
 
 impl LinuxMachine {
-    /// The tracing files, where timerlat is among the tracers and programs may wait for its timers.
+    /// The tracing files, if the kernel has timerlat and lets programs wait for its timers.
     pub(super) fn timerlat(&self) -> Result<Tracefs, Absent> {
         let tracefs = self.os.tracing().map_err(Absent::because)?;
         let tracers = self.os.root.read_value(&tracefs.path().join("available_tracers"));
@@ -184,7 +185,7 @@ impl LinuxMachine {
         Ok(tracefs)
     }
 
-    /// Where a tracer works beside which ours cannot.
+    /// Where another tracer runs that excludes ours.
     fn tracer_elsewhere(&self, tracefs: &Tracefs) -> Option<String> {
         let works = |dir: &PathBuf| {
             let tracer = self.os.root.read_value(&dir.join("current_tracer")).ok().flatten()?;
@@ -202,7 +203,7 @@ impl LinuxMachine {
         })
     }
 
-    /// The steps that set the tracer up for a process.
+    /// The steps that set up the tracer for a process.
     pub(super) fn timerlat_steps(&self, owner: Pid, period: Nanos) -> Result<Vec<Step>, Refusal> {
         let tracefs = self.timerlat()?;
         if let Some(why) = self.tracer_elsewhere(&tracefs) {
@@ -216,7 +217,7 @@ impl LinuxMachine {
             let before = self.os.osnoise(name);
             let before =
                 before.map_err(|error| error.into_refusal(millpond_machine::Subject::Operation, name))?;
-            // Not every kernel has all of them; what one lacks does not disturb.
+            // A kernel may lack some of them, which is harmless.
             if before.as_ref().is_some_and(|before| *before != value) {
                 steps.push(Step::new(knob.knob(), before, Some(value)).keeping());
             }
@@ -226,7 +227,8 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// The steps that end the tracer of a process and put its settings back, and what is to be said of those that somebody else has changed.
+    /// The steps that end the tracer of a process and restore the settings, and notes about settings that another program has
+    /// changed.
     pub(super) fn timerlat_end(&self, owner: Pid, period: Nanos) -> (Vec<Step>, Vec<String>) {
         let (mut steps, mut notes) = (Vec::new(), Vec::new());
         let tracer = instance(owner);
@@ -262,7 +264,7 @@ mod tests {
 
     const OPTIONS: &str = "DEFAULTS OSNOISE_WORKLOAD NO_PANIC_ON_STOP NO_OSNOISE_PREEMPT_DISABLE";
 
-    /// A captured machine with tracing files: a kernel 6.12 with that list of tracers.
+    /// A captured machine with tracing files: kernel 6.12 with these tracers.
     fn machine(dir: &Path, tracers: &str) -> LinuxMachine {
         let tracing = dir.join("sys/kernel/tracing");
         for sub in ["events", "instances", "osnoise/per_cpu"] {

@@ -1,4 +1,4 @@
-//! What timerlat writes into a trace, as samples.
+//! Parses the trace of timerlat into samples.
 //!
 //! ```text
 //!           <idle>-0       [002] d.h1.  54.029328: #1     context    irq timer_latency       932 ns
@@ -7,35 +7,35 @@
 //! CPU:2 [LOST 7 EVENTS]
 //! ```
 //!
-//! All three times are since the timer was due. The number counts timers, so that what is missing is known by its gaps. A line of another kind is none of
-//! ours: an instance may be told to trace more.
+//! All three times are relative to the due time of the timer. The number counts timers, so gaps show missing ones. Other kinds of
+//! lines are ignored, because other events can be enabled in an instance.
 
 use millpond_model::{LatencySample, Nanos};
 
-/// What a line was written for.
+/// The stage that a line reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Point {
-    /// The timer's handler was reached.
+    /// The timer's handler ran.
     Irq,
-    /// The thread got its CPU.
+    /// The thread was running on its CPU.
     Thread,
-    /// It asks for the next timer.
+    /// The thread waits for the next timer.
     User,
 }
 
 /// A line of timerlat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line {
-    /// When it was written, to a microsecond.
+    /// Time of the line, with microsecond resolution.
     at: Nanos,
-    /// Which timer.
+    /// Number of the timer.
     number: u64,
     point: Point,
-    /// Since the timer was due.
+    /// Time since the timer was due.
     latency: Nanos,
 }
 
-/// Reads one line; `None` for one of another kind. Who wrote it may have any name: it is read from its end.
+/// Parses a line; `None` for a line of another kind. Parses from the end, because the task name at the start is arbitrary.
 fn line(text: &str) -> Option<Line> {
     let mut words = text.split_ascii_whitespace().rev();
     let mut next = || words.next();
@@ -58,7 +58,7 @@ fn line(text: &str) -> Option<Line> {
     })
 }
 
-/// A timer of which not all lines came yet.
+/// A timer with missing lines.
 #[derive(Debug, Clone, Copy)]
 struct Begun {
     number: u64,
@@ -67,20 +67,20 @@ struct Begun {
     thread: Option<Nanos>,
 }
 
-/// Makes samples of what is read, piece by piece.
+/// Converts the trace to samples, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// The beginning of a line whose end did not come yet.
+    /// An incomplete last line.
     rest: Vec<u8>,
     begun: Option<Begun>,
-    /// The last timer that is whole.
+    /// Number of the last complete timer.
     last: Option<u64>,
     samples: Vec<LatencySample>,
     lost: u64,
 }
 
 impl Trace {
-    /// Takes what was read.
+    /// Adds a piece of the trace.
     pub fn add(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -96,14 +96,14 @@ impl Trace {
             (Point::User, Some(Begun { at, irq, thread: Some(thread), .. })) => {
                 self.whole(number, at - irq, [irq, thread, latency]);
             }
-            // Its beginning was lost, or was before we read.
+            // The beginning was lost, or precedes our reading.
             _ => {}
         }
     }
 
     fn whole(&mut self, number: u64, due: Nanos, [irq, thread, user]: [Nanos; 3]) {
         let next = self.last.map(|last| last.saturating_add(1));
-        // A tracer that was started again counts from the beginning.
+        // A restarted tracer counts from the beginning.
         self.lost = self.lost.saturating_add(next.map_or(0, |next| number.saturating_sub(next)));
         self.last = Some(number);
         self.samples.push(LatencySample {
@@ -113,12 +113,12 @@ impl Trace {
         });
     }
 
-    /// How many samples wait.
+    /// Number of samples.
     pub fn waiting(&self) -> usize {
         self.samples.len()
     }
 
-    /// Takes the samples, and how many were lost before and between them.
+    /// Takes the samples, and the number of lost ones before and between them.
     pub fn take(&mut self) -> (Vec<LatencySample>, u64) {
         (std::mem::take(&mut self.samples), std::mem::take(&mut self.lost))
     }
@@ -134,7 +134,7 @@ mod tests {
 #            TASK-PID     CPU#  |||||  TIMESTAMP  ID            CONTEXT                 LATENCY
 ";
 
-    /// The lines of one timer that was due at 54 s.
+    /// The lines of a timer that was due at 54 s.
     fn timer(number: u64, [irq, thread, user]: [u64; 3]) -> String {
         let line = |who: &str, micros: u64, context: &str, ns: u64| {
             format!(
@@ -197,12 +197,12 @@ mod tests {
     #[test]
     fn what_is_lost_is_known_by_its_number() {
         let one = |number| timer(number, [1_000, 2_000, 3_000]);
-        // Of 7 only the end is there; 8 and 9 are lost altogether; of 11 the beginning is.
+        // Of 7 only the end is there; 8 and 9 are lost; of 11 only the beginning is there.
         let seven = one(7).lines().skip(1).collect::<Vec<_>>().join("\n");
         let text = one(6) + &seven + "\nCPU:2 [LOST 7 EVENTS]\n" + &one(10) + one(11).lines().next().unwrap();
         let (whole, lost) = samples(&text);
         assert_eq!((whole.len(), lost), (2, 3));
-        // The first one that is read need not be the first one that there was, and a tracer may be started again.
+        // The first timer that is read need not be the first of the trace, and a tracer may be restarted.
         assert_eq!(samples(&(one(900) + &one(1) + &one(2))).1, 0);
     }
 

@@ -1,4 +1,4 @@
-//! The probe that waits for the timers of timerlat, as its parent sees it: the parent reads what the tracer writes.
+//! A timerlat probe from its parent's side: the parent reads the trace.
 
 use super::child::Timers;
 use super::process::Process;
@@ -19,18 +19,18 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The kernel gives a page of text at most.
+/// The kernel returns at most a page of text.
 const PAGE: usize = 4096;
 
-/// A probe, and what is known of its samples.
+/// A probe and its samples.
 pub(super) struct Traced<'m> {
     process: Process<'m>,
     tracefs: Tracefs,
     cpu: CpuId,
-    /// What the tracer writes about the CPU, from when it goes.
+    /// The trace of the CPU; opened at the start.
     pipe: Option<File>,
     trace: Trace,
-    /// The longest waits, longest first.
+    /// The longest waits, in descending order.
     worst: Vec<LatencySample>,
 }
 
@@ -39,7 +39,7 @@ fn refused(why: String) -> Refusal {
 }
 
 impl<'m> Traced<'m> {
-    /// Forks the probe, which waits at its gate; the tracer is set up with its place.
+    /// Forks the probe, which waits for the start signal. The tracer is set up together with its CPU.
     pub fn begin(machine: &'m LinuxMachine, plan: &ProbePlan) -> Result<Self, Absent> {
         let tracefs = machine.timerlat()?;
         let file = format!("osnoise/per_cpu/cpu{}/timerlat_fd", plan.cpu);
@@ -53,7 +53,7 @@ impl<'m> Traced<'m> {
         Ok(Traced { process, tracefs, cpu: plan.cpu, pipe: None, trace, worst })
     }
 
-    /// Opens what the tracer writes in the instance that was made for us.
+    /// Opens the trace of our instance.
     fn open(&self) -> Result<File, Refusal> {
         let instance =
             self.tracefs.path().join("instances").join(timerlat::instance(Pid(std::process::id())));
@@ -63,7 +63,7 @@ impl<'m> Traced<'m> {
         opened.map_err(|error| refused(format!("the trace of CPU {} cannot be read: {error}", self.cpu)))
     }
 
-    /// Reads all that the tracer has written since the last time.
+    /// Reads everything that was traced since the last call.
     fn read(&mut self) -> Result<(), Refusal> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let mut page = [0; PAGE];
@@ -83,7 +83,7 @@ impl<'m> Traced<'m> {
     }
 }
 
-/// Keeps the longest ones, longest first.
+/// Keeps the longest waits, in descending order.
 fn keep_worst(worst: &mut Vec<LatencySample>, samples: &[LatencySample]) {
     worst.extend_from_slice(samples);
     worst.sort_by_key(|sample| Reverse(sample.total()));
@@ -99,7 +99,7 @@ impl LatencyWatch for Traced<'_> {
         self.pipe = Some(self.open()?);
         self.process.go()?;
         self.read()?;
-        // What came until now passed through the code untimed.
+        // The first samples are from the warm-up.
         let (untimed, _) = self.trace.take();
         if untimed.is_empty() {
             return Err(refused("what timerlat writes into its trace is not understood".to_owned())
@@ -119,7 +119,7 @@ impl LatencyWatch for Traced<'_> {
             }
             clock.sleep_until(until);
             self.read()?;
-            // A signal ended the wait: whoever called us looks at why.
+            // A signal ended the wait. The caller checks why.
             if clock.now() < until || self.process.has_ended() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The probe with timers of its own as its parent sees it.
+//! A probe with its own timers, from its parent's side.
 
 use super::child::Timers;
 use super::moments;
@@ -11,20 +11,20 @@ use millpond_machine::{Absent, Machine, Refusal};
 use millpond_model::{LatencySample, Moment, Nanos, Pid, Sharer};
 use std::sync::atomic::Ordering;
 
-/// How often it is looked whether a buffer is full.
+/// Interval between checks for a full buffer.
 pub(super) const LOOK: Nanos = Nanos::from_millis(50);
 
-/// More ran than there is room for by name.
+/// Stands for processes that do not fit into the table of names.
 const UNNAMED: &str = "others (more than fit)";
 
-/// A probe, and what it shares with us.
+/// A probe and the shared data.
 pub(super) struct Watch<'m> {
     process: Process<'m>,
     stamping: Option<Stamping>,
 }
 
 impl<'m> Watch<'m> {
-    /// Forks the probe, which waits at its gate.
+    /// Forks the probe, which waits for the start signal.
     pub fn begin(machine: &'m LinuxMachine, plan: &ProbePlan) -> Result<Self, Absent> {
         let intervals: Vec<u64> = plan.intervals.iter().map(|n| n.0).filter(|n| *n > 0).collect();
         if intervals.is_empty() {
@@ -67,7 +67,7 @@ impl LatencyWatch for Watch<'_> {
                 break;
             }
             clock.sleep_until(until);
-            // A signal ended the wait: whoever called us looks at why.
+            // A signal ended the wait. The caller checks why.
             if clock.now() < until || self.process.has_ended() {
                 break;
             }
@@ -84,7 +84,7 @@ impl LatencyWatch for Watch<'_> {
         let of = |(words, moments): ([u64; SAMPLE_WORDS], Vec<[u64; 4]>)| {
             let mut moments: Vec<Moment> =
                 moments.iter().filter_map(|moment| moments::moment(moment, self.process.pid.0)).collect();
-            // Interrupts that came while a moment was being written stand beside it.
+            // An interrupt during the recording of an event is recorded out of order.
             moments.sort_by_key(|moment| moment.at);
             (sample(&words), moments)
         };
@@ -96,7 +96,7 @@ impl LatencyWatch for Watch<'_> {
     }
 }
 
-/// What ran on the CPU beside the probe, the longest first.
+/// What else ran on the CPU, the longest first.
 fn sharers(stamping: &Stamping, probe: u32) -> Vec<Sharer> {
     let mut sharers: Vec<Sharer> = stamping
         .sums()
@@ -120,10 +120,10 @@ fn sharers(stamping: &Stamping, probe: u32) -> Vec<Sharer> {
 mod tests {
     use super::*;
 
-    /// More processes than the kernel's table has entries.
+    /// More processes than the kernel-side table has entries.
     const STORM: usize = 5_000;
 
-    /// On a thread of its own, which its children share a CPU with.
+    /// Runs on a separate thread, which shares its CPU with its children.
     fn storm(cpu: usize) {
         let mut only = rustix::thread::CpuSet::new();
         only.set(cpu);
@@ -134,7 +134,7 @@ mod tests {
                 // SAFETY: as above.
                 0 => unsafe { libc::_exit(0) },
                 child => {
-                    // SAFETY: a child of this thread, whose status is not wanted.
+                    // SAFETY: waits for a child of this thread and discards its status.
                     let waited = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
                     assert_eq!(waited, child);
                 }

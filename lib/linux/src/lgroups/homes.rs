@@ -1,13 +1,13 @@
-//! Where a thread is at home on a kernel that gives threads no home.
+//! The home of a thread. Linux does not assign one, so it is derived.
 //!
-//! The first of these that names a node with CPUs that the thread may use:
+//! The home is the first of these nodes that has CPUs that the thread may use:
 //!
-//! 1. the only node of its mask;
-//! 2. the node where the kernel's own balancing would like it to run (`numa_preferred_nid` of its `sched`);
+//! 1. the only node of its affinity mask;
+//! 2. the node that the kernel's NUMA balancing prefers (`numa_preferred_nid` in its `sched` file);
 //! 3. the node with most of the process's memory;
-//! 4. the node of the CPU that it was on last.
+//! 4. the node of its last CPU.
 //!
-//! and else the first of its mask.
+//! Without any of these, it is the first node of the mask.
 
 use super::text;
 use crate::LinuxMachine;
@@ -18,7 +18,7 @@ use millpond_model::{CpuId, CpuSet, Lgroup, LgrpId, Pid};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a process, read when it is needed.
+/// Data of a process, read on demand.
 pub(super) struct Clues<'m> {
     machine: &'m LinuxMachine,
     pid: Pid,
@@ -31,7 +31,7 @@ impl<'m> Clues<'m> {
         Clues { machine, pid, nodes, pages: OnceCell::new() }
     }
 
-    /// The home of a thread that may use these CPUs.
+    /// The home of a thread that may use the CPUs `allowed`.
     pub(super) fn home(&mut self, task: TaskId, allowed: &CpuSet) -> LgrpId {
         let open = reached(self.nodes, allowed);
         if let (Some(only), 1) = (open.first(), open.len()) {
@@ -45,7 +45,7 @@ impl<'m> Clues<'m> {
         choose(self.nodes, &open, preferred, || self.memory(), last)
     }
 
-    /// The node with most of the process's memory; of equal ones none.
+    /// The node with most of the process's memory; `None` for a tie.
     fn memory(&self) -> Option<LgrpId> {
         let pages = self.pages.get_or_init(|| self.machine.pages(self.pid).unwrap_or_default());
         let most = pages.values().copied().max().filter(|kib| *kib > 0)?;
@@ -54,7 +54,7 @@ impl<'m> Clues<'m> {
     }
 }
 
-/// The nodes with CPUs among these.
+/// The nodes that contain some of these CPUs.
 fn reached(nodes: &[Lgroup], cpus: &CpuSet) -> BTreeSet<LgrpId> {
     nodes.iter().filter(|node| !node.cpus.is_disjoint(cpus)).map(|node| node.id).collect()
 }
@@ -76,7 +76,7 @@ fn choose(
         .unwrap_or(LgrpId(0))
 }
 
-/// The nodes of a mask that leaves nodes of the thread's cpuset out; none where it leaves none out.
+/// The nodes of a mask that excludes some nodes of the thread's cpuset; empty if it excludes none.
 pub(super) fn preferred(nodes: &[Lgroup], allowed: &CpuSet, cpuset: &CpuSet) -> BTreeSet<LgrpId> {
     let (own, all) = (reached(nodes, allowed), reached(nodes, cpuset));
     if all.is_subset(&own) { BTreeSet::new() } else { own }

@@ -1,17 +1,17 @@
 //! The lgroups facet: nodes from sysfs, homes and pages from procfs, the memory of sets from the cpuset tree.
 //!
-//! | What | Where from | Otherwise |
+//! | Data | Source | Fallback |
 //! |---|---|---|
 //! | nodes, their CPUs, distances | `/sys/devices/system/node` | one node with everything |
 //! | memory of a node | its `meminfo` | of a single node `/proc/meminfo` |
-//! | load of a node | threads that run or wait on its CPUs at this moment: `/proc/PID/task/TID/stat` | |
-//! | what the caller may use | its affinity mask, `Mems_allowed_list` of its `status` | everything |
+//! | load of a node | threads that currently run or wait on its CPUs: `/proc/PID/task/TID/stat` | |
+//! | CPUs and memory of the caller | its affinity mask, `Mems_allowed_list` of its `status` | everything |
 //! | home of a thread | see `homes` | |
-//! | affinity for an lgroup | strong for the nodes of a mask that leaves nodes out which the thread's set has | none |
+//! | affinity for an lgroup | strong for the nodes of a mask that excludes other nodes of the thread's set | none |
 //! | pages of a process | `numa_maps` | |
 //!
-//! A thread goes home by its affinity mask; when all of a process goes to one node, its memory is asked to follow. The memory of a set is a
-//! wish in the set's label, and the plan makes `cpuset.mems` of it.
+//! A thread's home is set through its affinity mask. When all threads of a process get the same home, its memory is moved there,
+//! as far as possible. The memory of a set is an attribute in the set's label, from which the plan computes `cpuset.mems`.
 
 mod homes;
 mod text;
@@ -33,7 +33,7 @@ fn machine(error: &io::Error) -> Refusal {
 }
 
 impl LinuxMachine {
-    /// The nodes, with those of their CPUs that are on-line.
+    /// The nodes, with their on-line CPUs.
     pub(crate) fn online_nodes(&self) -> Result<Vec<Lgroup>, Refusal> {
         let unreadable = |error: KnobError| error.into_refusal(Subject::Operation, "the list of CPUs");
         let present = self.os.cpu_list("present").map_err(unreadable)?;
@@ -55,7 +55,7 @@ impl LinuxMachine {
         let mut clues = Clues::new(self, pid, &nodes);
         let mut homed = Vec::new();
         for task in tasks {
-            // One that has ended meanwhile is nowhere.
+            // A thread that has ended has no home.
             let (Ok(allowed), Ok(cpuset)) = (self.os.mask(*task), self.cpuset_of(*task)) else { continue };
             let home = clues.home(*task, &allowed);
             let strong = homes::preferred(&nodes, &allowed, &cpuset);
@@ -66,7 +66,7 @@ impl LinuxMachine {
         Ok(homed)
     }
 
-    /// The step that gives a thread the CPUs of some nodes, or all of its set where that is the same.
+    /// The step that sets a thread's mask to the CPUs of some nodes, or to all of its set if that is the same.
     fn confinement(
         &self,
         task: TaskId,
@@ -102,7 +102,7 @@ impl LinuxMachine {
         Ok((before != after).then(step))
     }
 
-    /// What the memory of a set is to be confined to now; nothing for no limit.
+    /// A view with the nodes to which memory of sets can be confined.
     pub(crate) fn nodes_in_view(&self, view: &View) -> Result<View, Refusal> {
         let mut view = view.clone();
         view.nodes = memory_nodes(&self.online_nodes()?);

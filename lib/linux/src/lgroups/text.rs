@@ -1,13 +1,13 @@
-//! Texts of the kernel about memory by node.
+//! Parsers of kernel texts about memory by node.
 
 use millpond_machine::facets::NodeMemory;
 use millpond_model::{LgrpId, NodeSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pages are of this size where a line does not say another one, in KiB.
+/// Page size in KiB, if a line has no other one.
 const PAGE_KIB: u64 = 4;
 
-/// `Node 0 MemTotal: 2040832 kB`, or the same without the node in front.
+/// Parses `Node 0 MemTotal: 2040832 kB`, or the same without the node.
 pub(super) fn parse_meminfo(text: &str) -> Option<NodeMemory> {
     let value = |key: &str| -> Option<u64> {
         let line = text.lines().find(|line| line.contains(key))?;
@@ -16,14 +16,14 @@ pub(super) fn parse_meminfo(text: &str) -> Option<NodeMemory> {
     Some(NodeMemory { installed_kib: value("MemTotal:")?, free_kib: value("MemFree:")? })
 }
 
-/// The nodes that a process may have memory of, by its `status`.
+/// The nodes from which a process may get memory, from its `status`.
 pub(super) fn parse_mems_allowed(text: &str) -> Option<BTreeSet<LgrpId>> {
     let list = text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?;
     let list: NodeSet = list.trim().parse().ok()?;
     Some(list.iter().collect())
 }
 
-/// KiB by node: each line is a part of memory, with pages by node (`N0=12`) and their size (`kernelpagesize_kB=4`).
+/// KiB by node. Each line is a memory area, with pages by node (`N0=12`) and their size (`kernelpagesize_kB=4`).
 pub(super) fn parse_numa_maps(text: &str) -> BTreeMap<LgrpId, u64> {
     let mut pages: BTreeMap<LgrpId, u64> = BTreeMap::new();
     for line in text.lines() {
@@ -42,7 +42,7 @@ pub(super) fn parse_numa_maps(text: &str) -> BTreeMap<LgrpId, u64> {
     pages
 }
 
-/// The node where the kernel would like a thread to run, by its `sched`, where it has found one.
+/// The node that the kernel prefers for a thread, from its `sched` file, if there is one.
 pub(super) fn parse_preferred(text: &str) -> Option<LgrpId> {
     let line = text.lines().find(|line| line.starts_with("numa_preferred_nid"))?;
     line.split_once(':')?.1.trim().parse().ok().map(LgrpId)

@@ -1,4 +1,4 @@
-//! Other people's cgroups: which lists must change so that the sets can be, and how they come back.
+//! Foreign cgroups: the changes of their lists that sets require, and their restoration.
 
 use super::{Keeping, Other, Planner};
 use crate::knob::{CpusetFile, list_value};
@@ -9,16 +9,16 @@ use millpond_model::{CpuSet, PsetMode};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Planner<'_> {
-    /// Whether some set can only be enforced by asking everybody else aside.
+    /// Whether some set can only be enforced by narrowing all other cgroups.
     pub(super) fn steering(&self) -> bool {
         self.modes.values().any(|m| *m == PsetMode::Steered)
     }
 
-    /// Other people's cgroups whose lists are not as they should be, or must be remembered.
+    /// Foreign cgroups whose lists must change or be recorded.
     ///
-    /// On version 1 a new group has no list of its own: whoever makes it copies that of its parent. So one that was born below a group
-    /// that we changed, and has the same list, goes with that one. Those that were there before are remembered even while nothing of them
-    /// changes, so that the two can be told apart.
+    /// On version 1 a new cgroup has no list until its creator writes one, usually a copy of the parent's list. So a cgroup that
+    /// was created below a changed cgroup, with the same list, changes together with its parent. Older cgroups are recorded even
+    /// while they do not change, so that the two kinds can be distinguished.
     pub(super) fn others(&self) -> Vec<Other> {
         let mut result: Vec<Other> = Vec::new();
         let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
@@ -53,10 +53,10 @@ impl Planner<'_> {
             };
             if self.view.v1 {
                 let wished = &want & &self.view.online;
-                // A group whose CPUs all left shares its parent's, or the kernel would move its tasks.
+                // A cgroup whose CPUs are all off-line gets its parent's CPUs. Otherwise the kernel would move its tasks.
                 want = if wished.is_empty() && !want.is_empty() { above } else { wished };
             }
-            // Whether the group above it is, or will be, other than it was.
+            // Whether the parent's list is, or will be, different from its original.
             let is_held = self.view.v1
                 && originals.get(parent).is_some_and(|o| wants.get(parent).is_some_and(|w| w != o));
             let keeping = match origin {
@@ -79,7 +79,7 @@ impl Planner<'_> {
         result
     }
 
-    /// Whether a list on version 1 is that of the group above it, which we changed or which was itself `born` so.
+    /// Whether a version 1 list equals the list of the parent, if we changed the parent or it is itself in `born`.
     fn has_copied(&self, parent: &str, born: &BTreeSet<&str>, list: &CpuSet) -> bool {
         let is_changed = || self.view.baseline(&self.view.cpus_knob(parent)).is_some();
         self.view.v1
@@ -87,7 +87,7 @@ impl Planner<'_> {
             && (born.contains(parent) || is_changed())
     }
 
-    /// What somebody else's list should be, given its original and what its parent will have.
+    /// The list that a foreign cgroup should have, from its original list and the future list of its parent.
     pub(super) fn other_wants(&self, path: &str, original: &CpuSet, above: &CpuSet) -> CpuSet {
         if let Some((zone, set)) = self.zones.iter().find(|(zone, _)| is_within(path, zone)) {
             let cpus = &self.wanted.sets[set].cpus();
@@ -99,12 +99,12 @@ impl Planner<'_> {
                 _ => original.clone(),
             };
         }
-        // A cgroup above a zone must leave the zone its CPUs.
+        // A cgroup above a zone must keep the zone's CPUs.
         if self.zones.keys().any(|zone| is_within(zone, path)) {
             return original.clone();
         }
         if original.is_empty() {
-            // It inherits, which only must not be where others are merely asked aside.
+            // It inherits its CPUs. This is not sufficient where sets are enforced by narrowing.
             let top = self.view.groups.contains_key(path) && !self.view.v1 && self.steering();
             return if top { self.default.clone() } else { CpuSet::new() };
         }
@@ -120,15 +120,15 @@ impl Planner<'_> {
         if rest.is_empty() { above.clone() } else { rest }
     }
 
-    /// The list of a unit that we have asked nothing of. One that names every CPU is what is left where a
-    /// property was reset and the kernel kept the list: it stands for none.
+    /// The list of a unit that we have not changed. A list of all CPUs can remain after a property was reset and the kernel kept
+    /// the list. It counts as no list.
     fn unasked(&self, list: &CpuSet) -> CpuSet {
         let is_left = self.view.systemd && self.view.possible.is_subset(list);
         if is_left { CpuSet::new() } else { list.clone() }
     }
 
-    /// The same where systemd owns the tree. There the list is also what keeps the controller for a zone, and once
-    /// we gave a unit a list it cannot be relied on that the kernel takes it away again (`inherits`: it has none).
+    /// The same where systemd owns the tree. There the list also keeps the controller enabled for a zone. Once a unit had a list,
+    /// the kernel may not clear it again (`inherits`: it has no list).
     fn unit_wants(&self, path: &str, original: &CpuSet, inherits: bool, above: &CpuSet) -> CpuSet {
         let whole = if original.is_empty() { &self.view.possible } else { original };
         if let Some((zone, set)) = self.zones.iter().find(|(zone, _)| is_within(path, zone)) {
@@ -152,16 +152,15 @@ impl Planner<'_> {
         if rest.is_empty() { above.clone() } else { rest }
     }
 
-    /// Whether a partition may stand in the same cgroup as this one: a set's in the root, or a zone's.
+    /// Whether a sibling of this cgroup may become a partition: the cgroup of a set in the root, or a zone.
     fn is_beside_partition(&self, path: &str) -> bool {
         let parent = |path: &str| path.rsplit_once('/').map(|(p, _)| p.to_owned());
         parent(path).is_some_and(|p| p.is_empty())
             || self.exclusive_wants().keys().any(|zone| parent(zone) == parent(path))
     }
 
-    /// Version 1 wants each list within its parent's at every moment, so lists that gain something are
-    /// widened first, from the top down, and then narrowed from the bottom up. On version 2 only overlaps
-    /// matter: what is lost goes first, what is gained comes last (`grow_others`).
+    /// On version 1 each list must always be a subset of its parent's. So growing lists are widened first, from the top down, and
+    /// then narrowed from the bottom up. On version 2 only overlaps matter: lists shrink first and grow last (`grow_others`).
     pub(super) fn shrink_others(&mut self, others: &mut [Other]) {
         for other in others.iter_mut().filter(|_| self.view.v1) {
             let wide = &other.now | &other.want;
@@ -184,7 +183,8 @@ impl Planner<'_> {
 
     pub(super) fn grow_others(&mut self, others: &[Other]) {
         for other in others {
-            // Also where nothing is left to write, a list is remembered, or forgotten where it is the original one again.
+            // Even if nothing must be written, the original list is recorded, or its record removed if the list is the original
+            // again.
             let knob = self.view.cpus_knob(&other.path).knob();
             let is_said = other.now == other.want
                 && self.steps.iter().any(|s| s.knob == knob && s.baseline == other.keeping.baseline());
@@ -194,7 +194,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Partitions of others that lose all their CPUs: the flag is remembered, or the kernel would make them invalid for good.
+    /// Foreign partitions that lose all their CPUs: their flag is recorded and removed, because the kernel would make them
+    /// invalid permanently.
     pub(super) fn release_partitions(&mut self, others: &[Other]) {
         for other in others.iter().rev() {
             let Some(group) = self.view.groups.get(&other.path).filter(|group| group.is_partition()) else {
@@ -207,7 +208,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The flags of partitions of others whose lists are the original ones again.
+    /// Restores the flags of foreign partitions whose lists are the original ones again.
     pub(super) fn restore_partitions(&mut self, others: &[Other]) {
         for (path, group) in &self.view.groups {
             let flag = control(path, CpusetFile::Partition);
@@ -234,13 +235,13 @@ impl Planner<'_> {
     }
 }
 
-/// Where the original of a list is from.
+/// The source of the original list.
 enum Origin {
-    /// The journal.
+    /// From the journal.
     Kept(CpuSet),
-    /// It is what the group has: nobody changed it.
+    /// The current list, which was never changed.
     Own(CpuSet),
-    /// The group copied a list that we had changed: it is the original of that.
+    /// The cgroup copied a list that we had changed. Its original is that of the copied list.
     Born(CpuSet),
 }
 

@@ -1,7 +1,7 @@
-//! Where the memory of sets comes from.
+//! Memory nodes of sets.
 //!
-//! On version 2 the list of a set's cgroup is enough: what is below inherits it, and the kernel moves pages. On version 1 every cgroup has
-//! a list of its own, among that of the one above, and pages move where `cpuset.memory_migrate` is on.
+//! On version 2 the list of a set's cgroup is sufficient: its children inherit it, and the kernel moves pages. On version 1 every
+//! cgroup has a list of its own, a subset of its parent's, and pages move where `cpuset.memory_migrate` is on.
 
 use super::Planner;
 use crate::knob::CpusetFile;
@@ -9,11 +9,11 @@ use crate::names;
 use crate::view::control;
 use millpond_model::NodeSet;
 
-/// What a switch is when it is on.
+/// The value of a flag that is on.
 const ON: &str = "1";
 
 impl Planner<'_> {
-    /// What is below a set has the set's memory, where it does not inherit it.
+    /// Gives cgroups below a set the set's memory nodes, where they do not inherit them.
     pub(super) fn aim_memory(&mut self) {
         if !self.view.v1 {
             return;
@@ -25,14 +25,14 @@ impl Planner<'_> {
         }
     }
 
-    /// Lists of memory nodes: those that grow, parents first; then those that shrink, children first.
+    /// Changes the lists of memory nodes: first those that grow, parents first; then those that shrink, children first.
     pub(super) fn confine_memory(&mut self) {
         let mut shrinking = Vec::new();
         for (path, target) in self.targets.clone() {
             let group = self.view.groups.get(&path).cloned();
             let is_new = group.is_none();
             let group = group.unwrap_or_default();
-            // A leaf of version 2 and a scope inherit; their lists are nobody's business.
+            // On version 2 leaves and scopes inherit. Their lists are not changed.
             if !self.view.v1
                 && path != names::owner(&path).map_or_else(String::new, |set| self.view.set_group(set))
             {
@@ -47,7 +47,7 @@ impl Planner<'_> {
             if migrates {
                 self.push(&control(&path, CpusetFile::MemoryMigrate), on(group.migrates), on(true));
             }
-            // One that is new has just been given its list.
+            // A new cgroup has just been given its list.
             if is_new || group.mems.is_none() || self.view.mems.is_empty() {
                 continue;
             }

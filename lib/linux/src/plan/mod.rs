@@ -1,19 +1,18 @@
-//! The enforcement plan: from the tree as it is and the sets that are wanted to an ordered list of steps.
+//! The enforcement plan: computes an ordered list of steps from the current tree and the wanted sets.
 //!
-//! A pure function: it reads nothing and knows no path of a file system. The order is what makes each step
-//! acceptable to the kernel at its moment:
+//! A pure function: it reads nothing and knows no file system path. In this order, the kernel accepts each step:
 //!
-//! 1. the controller, and new cgroups, parents first;
-//! 2. cgroups of sets that end: tasks out, flags and lists reset, directories removed;
-//! 3. partitions that lose all their CPUs give up their flag, those of others too;
-//! 4. lists shrink, children before parents — other people's first, for an overlap kills a partition;
-//! 5. lists grow, parents before children, and labels follow; then lists of memory nodes;
-//! 6. partition flags are set;
-//! 7. tasks move;
-//! 8. other people's lists grow back, parents first, and then their partition flags;
-//! 9. the controller is given back when no set uses it any more.
+//! 1. enable the controller, and create cgroups, parents first;
+//! 2. dissolve the cgroups of sets that end: move tasks out, reset flags and lists, remove directories;
+//! 3. remove the flags of partitions that lose all their CPUs, also of foreign ones;
+//! 4. shrink lists, children before parents, and foreign lists first, because an overlap invalidates a partition;
+//! 5. grow lists, parents before children, and set labels; then change lists of memory nodes;
+//! 6. set partition flags;
+//! 7. move tasks;
+//! 8. grow foreign lists again, parents first, and then restore their partition flags;
+//! 9. disable the controller when no set uses it any more.
 //!
-//! A plan for a machine that already is as wanted is empty.
+//! The plan for a machine that is already in the wanted state is empty.
 
 mod foreign_groups;
 mod memory;
@@ -28,32 +27,32 @@ use millpond_machine::{Baseline, Step, Value};
 use millpond_model::{CpuSet, PoolId, PsetId, PsetMode};
 use std::collections::BTreeMap;
 
-/// Where a task should go.
+/// The destination of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
-    /// Into a set.
+    /// A set.
     Set(PsetId),
-    /// Into a pool that has a set.
+    /// A pool that has this set.
     Pool(PoolId, PsetId),
-    /// Into the default set, in a cgroup of ours, because we start it.
+    /// The default set, in a cgroup of ours, for a task that we start.
     Default,
-    /// Back to where it came from.
+    /// Its original cgroup.
     Home,
 }
 
-/// What is wanted.
+/// The wanted state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The sets.
     pub sets: BTreeMap<PsetId, SetLabel>,
-    /// Tasks that change places, with where each is now. Others stay, unless their set ends.
+    /// Tasks that move, with their current cgroups. Other tasks stay, unless their set ends.
     pub moves: Vec<(TaskId, String, Destination)>,
-    /// The set of each pool; tasks of pools follow.
+    /// The set of each pool. Tasks of pools follow it.
     pub pools: BTreeMap<PoolId, PsetId>,
 }
 
 impl Wanted {
-    /// These sets and moves, and pools as they are.
+    /// The wanted state with these sets and moves, and with the current pools.
     #[must_use]
     pub fn of(
         view: &View,
@@ -63,7 +62,7 @@ impl Wanted {
         Wanted { sets, moves, pools: view.pools.clone() }
     }
 
-    /// Where a task goes that nobody named.
+    /// The destination of a task that was not named.
     fn destination(&self, at: &str) -> Destination {
         if let Some(pool) = names::pool(at) {
             return self.pools.get(&pool).map_or(Destination::Home, |set| Destination::Pool(pool, *set));
@@ -78,7 +77,7 @@ impl Wanted {
     }
 }
 
-/// Somebody else's cgroup whose list must change.
+/// A foreign cgroup whose list must change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Other {
     path: String,
@@ -87,14 +86,14 @@ struct Other {
     keeping: Keeping,
 }
 
-/// What becomes of the original of a list.
+/// What to do with the original of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeping {
-    /// It is remembered.
+    /// Record it.
     Keep,
-    /// The list that is wanted is the original one, which can be forgotten.
+    /// Remove the record: the wanted list is the original one.
     Release,
-    /// The group never had one.
+    /// There is no record.
     Nothing,
 }
 
@@ -108,7 +107,7 @@ impl Keeping {
     }
 }
 
-/// What a cgroup of ours should be.
+/// The wanted state of one of our cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Target {
     cpus: CpuSet,
@@ -117,7 +116,7 @@ struct Target {
     controller: bool,
     label: Option<String>,
     origin: Option<String>,
-    /// The memory nodes that it is confined to; `None` for what cgroups of ours have by themselves.
+    /// The memory nodes to which it is confined; `None` for the default of our cgroups.
     mems: Option<Value>,
 }
 
@@ -130,14 +129,14 @@ pub fn plan(view: &View, wanted: &Wanted) -> Vec<Step> {
 struct Planner<'a> {
     view: &'a View,
     wanted: &'a Wanted,
-    /// CPUs that nobody else may use.
+    /// CPUs of exclusive sets.
     exclusive: CpuSet,
     /// CPUs of the default set.
     default: CpuSet,
-    /// Where everybody may run: also in sets that push nobody out.
+    /// CPUs that every task may use: the default set and sets that do not exclude others.
     open: CpuSet,
     modes: BTreeMap<PsetId, PsetMode>,
-    /// Existing cgroups that are bound as they are, with their set.
+    /// Existing cgroups that are bound in place, with their set.
     zones: BTreeMap<String, PsetId>,
     targets: BTreeMap<String, Target>,
     moves: Vec<(TaskId, String, String)>,
@@ -204,7 +203,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether a set will have members in its own cgroup once the moves are made.
+/// Whether a set's own cgroup will have tasks after the moves.
 fn will_have_tasks(view: &View, wanted: &Wanted, id: PsetId) -> bool {
     let comes =
         |to: Destination| matches!(to, Destination::Set(set) | Destination::Pool(_, set) if set == id);

@@ -1,4 +1,4 @@
-//! Cgroups of ours: what they should be, and the steps that make them so.
+//! Our own cgroups: their wanted states, and the steps to them.
 
 use super::{Planner, Target};
 use crate::knob::{CpusetFile, Label, LinuxKnob, list_value};
@@ -13,9 +13,9 @@ impl Planner<'_> {
         for (id, label) in &self.wanted.sets {
             let active = &label.cpus() & &self.view.online;
             let target = Target {
-                // Version 1 forgets off-line CPUs by itself and refuses to be told about them.
+                // Version 1 removes off-line CPUs from lists and refuses to add them.
                 cpus: match self.modes[id] {
-                    // The zone's own cgroup has them; ours only holds the label.
+                    // The zone's own cgroup has the CPUs; ours only has the label.
                     PsetMode::InPlace => self.idle(),
                     _ if label.members.is_empty() => self.idle(),
                     _ if self.view.v1 => active.clone(),
@@ -32,14 +32,14 @@ impl Planner<'_> {
         }
     }
 
-    /// The list of a cgroup that has no CPUs of its own. systemd keeps the controller only for units that
-    /// have a list, so there it is the default set's.
+    /// The list of a cgroup without CPUs of its own. systemd enables the controller only for units with a list, so there it is
+    /// that of the default set.
     fn idle(&self) -> CpuSet {
         if self.view.systemd { self.default.clone() } else { CpuSet::new() }
     }
 
-    /// Whether the controller is enabled below cgroups of ours. systemd takes it back there at its next reload, and
-    /// keeps it above for the sake of their lists.
+    /// Whether we enable the controller below our own cgroups. systemd would disable it there at its next reload, and keeps it
+    /// enabled above because of their lists.
     fn is_hand_made(&self) -> bool {
         !self.view.v1 && !self.view.systemd
     }
@@ -82,20 +82,20 @@ impl Planner<'_> {
         }
     }
 
-    /// Cgroups of ours that nobody wants: tasks out first, then children before parents.
+    /// Removes our unwanted cgroups: moves tasks out first, then children before parents.
     pub(super) fn dissolve(&mut self) {
         let dying: Vec<String> = self
             .view
             .groups
             .keys()
-            // A scope ends by itself when it is empty.
+            // systemd removes an empty scope itself.
             .filter(|p| names::owner(p).is_some() && !names::is_scope(p))
             .filter(|p| !self.targets.contains_key(*p) && !self.is_only_named_as_ours(p))
             .cloned()
             .collect();
         let out: Vec<_> =
             self.moves.extract_if(.., |(_, at, _)| dying.iter().any(|d| is_within(at, d))).collect();
-        // A home that is to be made in the same plan has no CPUs yet.
+        // A destination that the same plan creates has no CPUs yet.
         for path in out.iter().map(|(_, _, to)| to.clone()).collect::<BTreeSet<_>>() {
             self.grow_one(&path);
         }
@@ -109,7 +109,7 @@ impl Planner<'_> {
             let flags = self.steps.len();
             let cpus = list_value(&group.cpus);
             if !group.units.is_empty() {
-                // Who was started in it stays, in a slice like any other.
+                // Units that were started in it stay, in an ordinary slice.
                 if !group.cpus.is_empty() {
                     self.push(&self.view.cpus_knob(path), cpus, list_value(&self.view.possible));
                 }
@@ -129,7 +129,7 @@ impl Planner<'_> {
                 self.push(&LinuxKnob::Label(path.clone(), Label::Origin), Some(origin), None);
             }
             if !self.view.systemd {
-                // All of it goes with the directory; but a flag only where the kernel is prompt about it.
+                // All of this is removed with the directory; a partition flag only where the kernel returns its CPUs promptly.
                 let first = if self.view.prompt_removal { first } else { flags };
                 self.steps[first..].iter_mut().for_each(|step| step.falls = true);
             }
@@ -137,8 +137,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether systemd made a slice of such a name for units that are to start in it (`Slice=`), and no set has had it yet: there is nothing
-    /// of ours on it. While such a unit waits for its turn at boot, systemd does not let the slice go.
+    /// Whether systemd created a slice of this name for units that will start in it (`Slice=`), and no set has used it yet: it
+    /// has no label or setting of ours. systemd does not remove the slice while such a unit waits for its start at boot.
     fn is_only_named_as_ours(&self, path: &str) -> bool {
         let untouched = |g: &crate::view::Group| {
             g.label.is_none() && g.origin.is_none() && g.cpus.is_empty() && g.partition.is_none()
@@ -146,7 +146,7 @@ impl Planner<'_> {
         self.view.systemd && self.view.groups.get(path).is_some_and(untouched)
     }
 
-    /// A list that a task needs before the general growth, with those above it.
+    /// Grows a list early because a task needs it, and the lists of its ancestors.
     pub(super) fn grow_one(&mut self, path: &str) {
         let Some((parent, _)) = path.rsplit_once('/') else { return };
         if names::owner(path).is_none() {
@@ -195,7 +195,7 @@ impl Planner<'_> {
     pub(super) fn grow_ours(&mut self) {
         for (path, target) in self.targets.clone() {
             let group = self.view.groups.get(&path).cloned().unwrap_or_default();
-            // Where nothing stays, the shrinking step was left out: one write replaces the list.
+            // If no CPU stays, the shrinking step was omitted: one write replaces the list.
             let is = self.listed(&path);
             if is != target.cpus && !target.cpus.is_empty() {
                 self.push(&self.view.cpus_knob(&path), list_value(&is), list_value(&target.cpus));
@@ -220,7 +220,7 @@ impl Planner<'_> {
             let uses = !g.cpus.is_empty() || g.partition.is_some() || g.controller;
             path != "/" && names::owner(path).is_none() && uses
         });
-        // Somebody else may use it by now; then it is given back at the first check after that ended.
+        // Another program may use it by now. Then it is disabled at the first settling after that has ended.
         if kept && self.targets.is_empty() && !used {
             self.steps.push(Step::new(knob.knob(), Some("on".to_owned()), None).releasing());
         }

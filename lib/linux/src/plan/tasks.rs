@@ -1,4 +1,4 @@
-//! Tasks: where each belongs, and how it gets there.
+//! Tasks: their destinations, and the steps that move them.
 
 use super::{Destination, Planner, Target};
 use crate::knob::{Label, LinuxKnob, TaskId};
@@ -20,7 +20,7 @@ impl Planner<'_> {
         let single: BTreeMap<u32, Destination> =
             self.wanted.moves.iter().filter_map(|(t, _, to)| Some((t.tid?, *to))).collect();
         for task in &self.view.tasks {
-            // What the user named is aimed below; here are those who stay, or must follow their set's end.
+            // Named tasks are handled below. These are tasks that stay, or that must leave a set that ends.
             let named = whole.contains_key(&task.id.pid) || single.contains_key(&task.id.leader());
             if !named {
                 self.aim_task(task.id, &task.at, None, task.pinned);
@@ -58,7 +58,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Where the task came from: the leaf of ours that it is in says it, else it is there still.
+    /// The original cgroup of a task: from the name of its leaf if it is in one of ours, else its current cgroup.
     pub(super) fn origin_of(&self, at: &str) -> String {
         if names::owner(at).is_none() {
             return at.to_owned();
@@ -67,8 +67,7 @@ impl Planner<'_> {
         known.filter(|o| self.view.is_home(o)).unwrap_or_else(|| "/".to_owned())
     }
 
-    /// Where a task of the default set lives: where it came from, except that version 1 cannot narrow its
-    /// root cgroup.
+    /// The cgroup of a task in the default set: its original cgroup. Exception: on version 1 the root cgroup cannot be narrowed.
     pub(super) fn home(&mut self, origin: &str) -> String {
         if self.view.v1 && origin == "/" && !self.exclusive.is_empty() {
             return self.leaf(DEFAULT_GROUP, names::leaf("/"), "/");
@@ -93,7 +92,7 @@ impl Planner<'_> {
         path
     }
 
-    /// The scope of a task in a slice of ours: the one that it is in, or one of its own.
+    /// The scope of a task in a slice of ours: its current one, or a new one.
     fn scope(&mut self, slice: &str, pool: Option<PoolId>, id: TaskId, at: &str) -> String {
         if slice == DEFAULT_SLICE {
             let target = Target { cpus: self.default.clone(), ..Target::default() };
@@ -113,7 +112,7 @@ impl Planner<'_> {
     }
 
     pub(super) fn move_task(&mut self, task: TaskId, at: String, to: String) {
-        // Only what the user named must succeed; a task that is cleared away may have ended.
+        // Only moves of named tasks must succeed. A task that is moved out of the way may have ended.
         let named = self.wanted.moves.iter().any(|(t, _, _)| *t == task);
         let mut steps = vec![Step::new(LinuxKnob::CgroupOf(task).knob(), Some(at.clone()), Some(to.clone()))];
         if names::is_scope(&to) {

@@ -1,4 +1,4 @@
-//! Zones: existing cgroups that are partitions where they are.
+//! Zones: existing cgroups that become partitions in place.
 
 use super::Planner;
 use crate::knob::{CpusetFile, LinuxKnob, list_value};
@@ -9,8 +9,7 @@ use millpond_model::{CpuSet, PsetMode};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Planner<'_> {
-    /// `cpuset.cpus.exclusive` as it should be, for zones that are partitions where they stand and for the
-    /// cgroups above them.
+    /// The wanted `cpuset.cpus.exclusive` of zones that are partitions in place, and of the cgroups above them.
     pub(super) fn exclusive_wants(&self) -> BTreeMap<String, CpuSet> {
         let mut wants: BTreeMap<String, CpuSet> = BTreeMap::new();
         for (zone, set) in self.zones.iter().filter(|(_, set)| self.modes[set] == PsetMode::InPlace) {
@@ -31,7 +30,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Zones that end, or lose CPUs, from the bottom up: first the flag, then the lists.
+    /// Releases zones that end or lose CPUs, from the bottom up: first the flag, then the lists.
     pub(super) fn release_zones(&mut self) {
         let wants = self.exclusive_wants();
         let foreign: Vec<String> =
@@ -39,7 +38,7 @@ impl Planner<'_> {
         for path in foreign.into_iter().rev() {
             let group = self.view.groups[&path].clone();
             let flag = control(&path, CpusetFile::Partition);
-            // A partition that was there before is restored last: see `restore_partitions`.
+            // A flag that existed before is restored last: see `restore_partitions`.
             if self.view.baseline(&flag) == Some(&None) && !self.is_existing_partition(&path) {
                 self.steps.push(Step::new(flag.knob(), group.partition, None).releasing());
             }
@@ -58,7 +57,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Zones that begin, or gain CPUs, from the top down: first the lists, then the flag.
+    /// Sets up zones that begin or gain CPUs, from the top down: first the lists, then the flag.
     pub(super) fn claim_zones(&mut self) {
         for (path, want) in self.exclusive_wants() {
             let group = self.view.groups.get(&path).cloned().unwrap_or_default();
@@ -75,7 +74,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A zone has control files only where every cgroup above it enables the controller.
+    /// Enables the controller in all ancestors of zones. Only then do zones have control files.
     pub(super) fn enable_above_zones(&mut self) {
         if self.view.v1 {
             return;

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use zbus::wire::{DynamicType, OwnedObjectPath, OwnedVariant, Type, Variant};
 use zbus::{Connection, DBusError, Error, block_on};
 
-/// Where the bus is, unless the environment says otherwise.
+/// Address of the bus, unless the environment sets another one.
 const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
 const SERVICE: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
-/// How long an answer may take: the first process may be waiting for the kernel to rearrange itself.
+/// Timeout of an answer: systemd may be waiting for the kernel to change cpusets.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a scope's name may stay taken after its last process left.
+/// How long the name of a scope may stay in use after its last process left.
 const REAPING: Duration = Duration::from_secs(5);
 
 pub(super) struct Bus {
@@ -41,7 +41,7 @@ impl Bus {
         block_on(self.connection.call_method(Some(SERVICE), path, Some(interface), method, body))
     }
 
-    /// Asks the manager for what has no answer but that it is done.
+    /// Calls a method of the manager and ignores its result.
     fn ask<B>(&self, method: &str, body: &B) -> Result<(), KnobError>
     where
         B: serde::Serialize + DynamicType,
@@ -49,7 +49,7 @@ impl Bus {
         self.call(OBJECT, MANAGER, method, body).map(drop).map_err(knob)
     }
 
-    /// A property of a unit, which `method` finds.
+    /// A property of a unit, whose object `method` returns.
     fn property<T>(&self, method: &str, unit: &str, interface: &str, property: &str) -> Result<T, KnobError>
     where
         T: TryFrom<Variant<'static>, Error = zbus::wire::Error>,
@@ -73,7 +73,7 @@ impl Bus {
     }
 }
 
-/// What an answer holds.
+/// The body of a reply.
 fn body<T>(reply: &zbus::Message) -> Result<T, KnobError>
 where
     T: for<'d> serde::Deserialize<'d> + Type,
@@ -97,7 +97,7 @@ impl Manager for Bus {
                 ("CollectMode", Variant::from("inactive-or-failed")),
             ];
             match self.start(unit, properties) {
-                // The last one of this name is empty and not forgotten yet.
+                // The previous scope of this name is empty but not removed yet.
                 Err(error) if is(&error, "UnitExists") && start.elapsed() < REAPING => {
                     std::thread::sleep(super::POLL);
                 }
@@ -136,7 +136,7 @@ impl Manager for Bus {
 
     fn number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
         let number: u64 = self.property("GetUnit", unit, &interface(unit), property)?;
-        // What is not set is the largest number there is.
+        // An unset property has the largest number.
         Ok((number != u64::MAX).then_some(number))
     }
 
@@ -159,14 +159,14 @@ impl Manager for Bus {
     }
 }
 
-/// The interface of a unit of this name.
+/// The D-Bus interface of a unit, from its name.
 fn interface(unit: &str) -> String {
     let kind = unit.rsplit('.').next().unwrap_or_default();
     let (first, rest) = kind.split_at_checked(1).unwrap_or_default();
     format!("{SERVICE}.{}{rest}", first.to_ascii_uppercase())
 }
 
-/// The name of a refusal, and its words.
+/// The name and the text of an error reply.
 fn refusal(error: &Error) -> Option<(String, String)> {
     match error {
         Error::MethodError(name, words, _) => Some((name.to_string(), words.clone().unwrap_or_default())),
@@ -192,7 +192,7 @@ fn knob(error: Error) -> KnobError {
     }
 }
 
-/// systemd's form of a set of CPUs or nodes, ascending: number 0 is the lowest bit of the first byte.
+/// systemd's format of a set of CPUs or nodes: number 0 is the lowest bit of the first byte. The numbers are ascending.
 fn to_bytes(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in numbers {

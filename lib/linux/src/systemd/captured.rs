@@ -1,6 +1,5 @@
-//! What systemd does, for a root that is only files: it makes and removes the cgroups of units, keeps `AllowedCPUs` in
-//! drop-ins, enables the controller where a property needs it and disables it elsewhere, and removes the
-//! scopes that are empty.
+//! Emulates systemd on a root that is only files. It creates and removes the cgroups of units, stores `AllowedCPUs` in drop-ins,
+//! enables the controller where a property needs it and disables it elsewhere, and removes empty scopes.
 
 use super::{Manager, run_dir};
 use crate::hierarchy::lists_cpuset;
@@ -22,7 +21,7 @@ impl<'a> CapturedManager<'a> {
         manager
     }
 
-    /// The cgroup of a unit that runs.
+    /// The cgroup of a running unit.
     fn path_of(&self, unit: &str) -> Option<String> {
         let mut todo = vec![String::new()];
         while let Some(above) = todo.pop() {
@@ -67,7 +66,7 @@ impl<'a> CapturedManager<'a> {
         read(self.number_file(unit, property)).or_else(|| read(kept))
     }
 
-    /// Gives and takes the CPU controller, from the bottom up.
+    /// Enables and disables the CPU controller, from the bottom up.
     fn realize_cpu(&self, above: &str) -> Result<bool, KnobError> {
         let mut wanted = false;
         for path in self.children(above) {
@@ -81,7 +80,7 @@ impl<'a> CapturedManager<'a> {
         Ok(wanted)
     }
 
-    /// Gives and takes the controller, from the bottom up; what the kernel does not let go of stays.
+    /// Enables and disables the cpuset controller, from the bottom up. Where the kernel refuses, it stays enabled.
     fn realize(&self, above: &str) -> Result<bool, KnobError> {
         let mut wanted = false;
         let mut anchored = false;
@@ -109,7 +108,7 @@ impl<'a> CapturedManager<'a> {
     fn reap(&self) {
         for slice in self.children("").into_iter().filter(|p| names::owner(p).is_some()) {
             for scope in self.children(&slice).into_iter().filter(|p| names::is_scope(p)) {
-                // One that is not empty refuses.
+                // Fails for a scope that is not empty.
                 let _ = self.os.remove_group(&scope);
             }
         }
@@ -180,7 +179,7 @@ impl Manager for CapturedManager<'_> {
         self.realize("")?;
         let list = self.os.group(&path)?.join("cpuset.cpus");
         match cpus {
-            // The kernel refuses to empty the list of a unit that has tasks, and systemd goes on.
+            // The kernel refuses to clear the list of a unit with tasks. systemd ignores this error.
             None if list.exists() && self.is_empty(&path) => self.os.write(&list, ""),
             None => Ok(()),
             Some(_) => self.os.write(&list, &text),
@@ -230,7 +229,7 @@ impl Manager for CapturedManager<'_> {
     }
 
     fn reload(&self) -> Result<(), KnobError> {
-        // A file by which tests let it fail, as a manager does that is about to end.
+        // With this file, tests simulate a manager that is about to exit.
         match run_dir(&self.os.root).join("systemd/refuses-reload").exists() {
             true => Err(KnobError::Refused("systemd says: it is ending".into())),
             false => Ok(()),

@@ -1,6 +1,8 @@
-//! What makes a unit start in a set: a drop-in of ours with the set's slice, in the administrator's directory, so that it outlives a boot.
+//! Persistent set membership of a unit: our drop-in with the slice of the set, in the administrator's directory, so that it
+//! persists across boots.
 //!
-//! It is recognised by its first line and by nothing else; a file of that name that begins otherwise belongs to another program and is never touched.
+//! A drop-in is ours if and only if it begins with our first line. A file of that name with another first line belongs to another
+//! program and is never changed.
 
 use super::Manager;
 use crate::files::{Replacing, replace_file};
@@ -17,12 +19,11 @@ const DROP_IN: &str = "50-millpond-pool.conf";
 /// Its first line.
 const HEAD: &str =
     "# millpond: the pool of this unit (poolbind --persist); pool_default with --persist removes this file";
-/// Where units are configured, the strongest first; below `/`.
+/// Directories of unit configuration in order of precedence, relative to `/`.
 const PLACES: [&str; 4] =
     ["etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
 
-/// The section of a unit's file that says in which slice it starts; `None` for a unit whose place its name says, or that is started by
-/// whoever makes it.
+/// The section of a unit file with its slice. `None` for a unit whose name determines its cgroup, or that is created transiently.
 #[must_use]
 pub(crate) fn section(unit: &str) -> Option<&'static str> {
     match unit.rsplit_once('.')?.1 {
@@ -34,16 +35,17 @@ pub(crate) fn section(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// The unit that makes the pools at boot.
+/// The unit that creates the pools at boot.
 const POOLS: &str = "millpond-pools.service";
 
-/// The drop-in's text. A unit that waits for the pools finds its set when it starts.
+/// The text of the drop-in. A unit that waits for the pools finds its set when it starts.
 fn text(section: &str, slice: &str, waits: bool) -> String {
     let order = if waits { format!("[Unit]\nAfter={POOLS}\n") } else { String::new() };
     format!("{HEAD}\n{order}[{section}]\nSlice={slice}\n")
 }
 
-/// Whether a unit can wait for the pools at boot: a service that starts when the basic system is there, and on which the pools do not wait.
+/// Whether a unit can wait for the pools at boot: it must be a service that starts after the basic system, and on which the pools
+/// do not depend.
 fn may_wait(manager: &dyn Manager, unit: &str) -> bool {
     let is_bus = matches!(unit, "dbus.service" | "dbus-broker.service");
     let is_late = |unit| manager.is_started_after(unit, "basic.target").unwrap_or(false);
@@ -64,7 +66,7 @@ impl Os {
         self.top().join(PLACES[0]).join(format!("{unit}.d")).join(DROP_IN)
     }
 
-    /// The slice that our drop-in keeps for a unit.
+    /// The slice in our drop-in for a unit.
     ///
     /// # Errors
     /// [`KnobError::Refused`] for a file of that name that is not ours.
@@ -79,14 +81,14 @@ impl Os {
         Ok(slice_of(&is).map(str::to_owned))
     }
 
-    /// Whether our drop-in for a unit is of an earlier version, which let the unit start before the pools are there.
+    /// Whether our drop-in for a unit is from an earlier version, which let the unit start before the pools exist.
     pub(crate) fn is_kept_unordered(&self, unit: &str) -> bool {
         let text = self.root.read(&self.drop_in_of(unit)).ok().flatten();
         let is_unordered = text.is_some_and(|text| text.starts_with(HEAD) && !text.contains(POOLS));
         is_unordered && self.manager().is_ok_and(|manager| may_wait(&*manager, unit))
     }
 
-    /// The sets in which units start by drop-ins of ours.
+    /// The sets in which units start because of our drop-ins.
     pub(crate) fn kept_sets(&self) -> BTreeSet<PsetId> {
         if !self.systemd {
             return BTreeSet::new();
@@ -97,7 +99,7 @@ impl Os {
         slices.filter_map(|slice| names::owner(&slice)).collect()
     }
 
-    /// Writes our drop-in, or removes it, and has systemd read its files again. All or nothing.
+    /// Writes or removes our drop-in, and makes systemd reload its files. All or nothing.
     pub(crate) fn set_persistent_slice(&self, unit: &str, slice: Option<&str>) -> Result<(), KnobError> {
         let before = self.persistent_slice(unit)?;
         let manager = self.manager()?;
@@ -107,7 +109,7 @@ impl Os {
             manager.reload()
         };
         change(slice).inspect_err(|_| {
-            // What systemd did not take is not left lying for its next start.
+            // After a failure, restore the file, so that systemd does not find it at its next start.
             let _ = change(before.as_deref());
         })
     }
@@ -120,7 +122,7 @@ impl Os {
                 Err(error) if !is_gone(&error) => return Err(error),
                 _ => {}
             }
-            // It stays where it holds somebody else's settings.
+            // Fails if the directory has other settings.
             let _ = self.root.remove_dir(dir);
             return Ok(());
         };
@@ -130,13 +132,13 @@ impl Os {
         replace_file(&self.root.at(&file)?.path, text(section, slice, waits).as_bytes(), readable)
     }
 
-    /// Where else a unit's slice is set, the last word first: a file, and the slice. Our own drop-in is not told.
+    /// Other files that set a unit's slice, in descending precedence: the file and the slice. Without our own drop-in.
     pub(crate) fn other_slices(&self, unit: &str) -> Vec<(PathBuf, String)> {
         let mut found: Vec<(String, PathBuf, String)> = Vec::new();
         for place in PLACES.map(|place| self.top().join(place)) {
             let dir = place.join(format!("{unit}.d"));
             for name in self.root.names(&dir).unwrap_or_default() {
-                // A name in a stronger directory hides those in weaker ones.
+                // A name in a directory of higher precedence hides files of the same name.
                 let hidden = found.iter().any(|(is, ..)| *is == name);
                 if name.ends_with(".conf") && name != DROP_IN && !hidden {
                     let text = self.root.read(&dir.join(&name)).ok().flatten().unwrap_or_default();
@@ -146,13 +148,13 @@ impl Os {
                 }
             }
         }
-        // Drop-ins are read by name, wherever they lie.
+        // Drop-ins are read in order of their names, in all directories.
         found.sort_by(|a, b| b.0.cmp(&a.0));
         found.into_iter().map(|(_, file, slice)| (file, slice)).collect()
     }
 }
 
-/// Whether a drop-in is read after ours, and so has the last word.
+/// Whether a drop-in is read after ours and therefore overrides it.
 #[must_use]
 pub(crate) fn is_stronger(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name.to_string_lossy().as_ref() > DROP_IN)

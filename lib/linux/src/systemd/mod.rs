@@ -2,16 +2,17 @@
 //!
 //! # Why
 //!
-//! On such a host systemd is the one writer of the version 2 tree: it takes back controllers that no unit of
-//! its own asked for, and with the controller go all partitions. So nothing is made or narrowed behind its back.
+//! On such a host systemd is the only writer of the version 2 tree. It disables controllers that none of its units requested, and
+//! with the controller all partitions end. So no cgroup is created or narrowed without systemd.
 //!
 //! # Nouns
 //!
-//! * Our **slice** (`mpset1.slice`, `mpdefault.slice`) is a set's cgroup: a transient unit directly below the root.
-//! * A **scope** in it (`mpset1-204-1.scope`) holds a process that was moved in, with what it starts afterwards. Its
-//!   label `origin` says where the process came from. systemd removes it when it is empty.
+//! * Our **slice** (`mpset1.slice`, `mpdefault.slice`) is the cgroup of a set: a transient unit directly below the root.
+//! * A **scope** in it (`mpset1-204-1.scope`) has a process that was moved in, and its later children. Its label `origin` is the
+//!   original cgroup of the process. systemd removes an empty scope.
 //! * A **foreign unit** is any other unit. Its list is its property `AllowedCPUs`, changed for this boot only.
-//! * The [`Manager`] is what is asked: systemd on the system bus of a live root, [`captured::CapturedManager`] on a captured one.
+//! * The [`Manager`] receives the requests: systemd on the system bus of a live root, [`captured::CapturedManager`] on a captured
+//!   one.
 //!
 //! # How it works
 //!
@@ -25,17 +26,18 @@
 //!   cg:…/cpuset.cpus.partition, cg:…/cpuset.cpus.exclusive        by us: systemd writes neither
 //! ```
 //!
-//! Where no bus runs, a change that needs systemd is refused with the remedy. A slice of ours that exists keeps working: its lists are
-//! files of its cgroup, which are then written directly.
+//! Without a bus, a change that needs systemd is refused with a remedy. An existing slice of ours keeps working: its lists are
+//! then written directly to the files of its cgroup.
 //!
-//! systemd answers before it has acted, so each change waits for the kernel to show it, for a while. It does not act on a unit that has
-//! ended, whose cgroup may outlive it: the kernel removes none that a task is just leaving, and systemd does not always try again.
+//! systemd answers before it has acted, so each change waits, with a timeout, until the kernel shows the result. systemd does not
+//! act on a unit that has ended. The cgroup of such a unit may still exist: the kernel does not remove it while a task is leaving
+//! it, and systemd does not always retry.
 //!
-//! # What follows
+//! # Consequences
 //!
-//! Stopping a slice kills what runs in it: it is only stopped while nothing does, and nothing can be born there then.
-//! A property is undone in three steps, because a kernel refuses to empty the list of a unit that has tasks: the full
-//! list explicitly, the property reset, and the drop-in removed that remembers it.
+//! Stopping a slice kills its processes. So a slice is only stopped while it has none, and then no new ones can appear in it. A
+//! property is reset in three steps, because a kernel refuses to clear the list of a unit with tasks: set the full list, reset
+//! the property, and remove the drop-in in which systemd stores it.
 
 #[cfg(feature = "systemd")]
 mod bus;
@@ -56,14 +58,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// How long systemd may take to do what it has agreed to.
+/// Timeout for systemd to perform what it has accepted.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often we look whether it has.
+/// Interval between checks of the result.
 const POLL: Duration = Duration::from_millis(1);
-/// How often systemd is asked whether the unit still runs, meanwhile.
+/// Interval between checks whether the unit is still active.
 const ASK: Duration = Duration::from_millis(200);
 
-/// The refusal where the message bus cannot be reached.
+/// The refusal if the message bus cannot be reached.
 #[cfg(feature = "systemd")]
 fn no_bus(why: &str) -> KnobError {
     KnobError::Prevented {
@@ -72,7 +74,7 @@ fn no_bus(why: &str) -> KnobError {
     }
 }
 
-/// Where the system's run-time files are: beside `/proc`.
+/// The directory of run-time files: next to `/proc`.
 pub(crate) fn run_dir(root: &Root) -> PathBuf {
     root.proc.with_file_name("run")
 }
@@ -85,7 +87,7 @@ pub(crate) fn connect<'a>() -> Result<Box<dyn Manager + 'a>, KnobError> {
     Err(KnobError::Refused("systemd owns the cgroup tree, and this program was built without it".into()))
 }
 
-/// What acts as systemd for a captured root.
+/// The emulated systemd of a captured root.
 pub(crate) fn captured(os: &Os) -> Box<dyn Manager + '_> {
     Box::new(captured::CapturedManager::new(os))
 }
@@ -95,7 +97,7 @@ impl Os {
         self.fs.manager(self)
     }
 
-    /// Starts the transient slice whose cgroup `path` is.
+    /// Starts the transient slice of the cgroup `path`.
     pub(crate) fn make_unit(&self, path: &str) -> Result<(), KnobError> {
         let dir = self.group(path)?;
         if dir.is_dir() {
@@ -105,7 +107,7 @@ impl Os {
         wait_for(|| Ok(dir.is_dir()), || format!("systemd has not made {path}"))
     }
 
-    /// Stops it, unless something runs in it.
+    /// Stops the slice, unless it has processes.
     pub(crate) fn remove_unit(&self, path: &str) -> Result<(), KnobError> {
         let dir = self.group(path)?;
         if !dir.is_dir() {
@@ -115,14 +117,14 @@ impl Os {
             return Err(KnobError::Refused("processes still run in it".into()));
         }
         match self.manager()?.stop(&unit(path)?) {
-            // systemd does not know it: a directory that somebody made by hand.
+            // systemd does not know this unit: the directory was created manually.
             Err(KnobError::Gone) => return self.remove_group(path),
             result => result?,
         }
         wait_for(|| Ok(!dir.is_dir()), || format!("systemd has not removed {path}"))
     }
 
-    /// Whether a process is in a cgroup or below it.
+    /// Whether a cgroup or a descendant has processes.
     fn is_populated(&self, path: &str) -> Result<bool, KnobError> {
         let dir = self.group(path)?;
         let read = |name: &str| self.root.read(&dir.join(name)).map_err(knob_error);
@@ -140,12 +142,12 @@ impl Os {
         Ok(false)
     }
 
-    /// The CPUs that a unit is allowed by its own property.
+    /// The property `AllowedCPUs` of a unit.
     pub(crate) fn allowed_cpus(&self, path: &str) -> Result<Option<CpuSet>, KnobError> {
         let name = unit(path)?;
         match self.manager() {
             Ok(manager) => manager.allowed(&name),
-            // Without a bus it is the list that is written instead.
+            // Without a bus, the file of the cgroup is used instead.
             Err(no_bus) if names::owner(path).is_some() => {
                 let text = self.root.read(&self.group(path)?.join("cpuset.cpus")).map_err(knob_error)?;
                 let list = text.ok_or(no_bus)?.parse().unwrap_or_default();
@@ -155,11 +157,11 @@ impl Os {
         }
     }
 
-    /// Sets the property, or undoes it.
+    /// Sets or resets the property `AllowedCPUs`.
     pub(crate) fn allow_cpus(&self, path: &str, cpus: Option<&CpuSet>) -> Result<(), KnobError> {
         let name = unit(path)?;
         if names::owner(path).is_some() && cpus.is_none() {
-            // It is about to be stopped, which takes the list along.
+            // The slice is about to be stopped, which removes the list.
             return Ok(());
         }
         let manager = match (self.manager(), cpus) {
@@ -172,7 +174,7 @@ impl Os {
         let Some(cpus) = cpus else {
             let all = self.possible().clone();
             let reset = || {
-                // systemd would make the cgroup of one that has ended anew, and leave it there.
+                // For an ended unit, systemd would create the cgroup again and leave it.
                 if manager.is_active(&name)? {
                     manager.allow(&name, Some(&all))?;
                     self.wait_for_list(path, &all)?;
@@ -180,7 +182,7 @@ impl Os {
                 manager.allowed(&name)?.map_or(Ok(()), |_| manager.allow(&name, None))
             };
             match reset() {
-                // It was a transient one, or its file was removed, perhaps just now: only our drop-in can be left.
+                // The unit was transient, or its file was removed, perhaps just now. Only our drop-in can be left.
                 Ok(()) | Err(KnobError::Gone) => self.forget_drop_in(&name, "AllowedCPUs")?,
                 Err(error) => return Err(error),
             }
@@ -194,9 +196,9 @@ impl Os {
         self.wait_for_list(path, cpus)
     }
 
-    /// Sets the memory nodes of a slice of ours, or lets it have all again.
+    /// Sets the memory nodes of one of our slices; `None` allows all.
     pub(crate) fn allow_memory(&self, path: &str, nodes: Option<&NodeSet>) -> Result<(), KnobError> {
-        // A kernel does not empty the list of a unit that has tasks.
+        // A kernel does not clear the list of a unit with tasks.
         let wanted = nodes.cloned().unwrap_or_else(|| self.memory_nodes());
         match self.manager() {
             Ok(manager) => manager.allow_memory(&unit(path)?, &wanted)?,
@@ -205,7 +207,8 @@ impl Os {
         self.wait_for(path, "cpuset.mems", &wanted, "memory nodes")
     }
 
-    /// Writes a list of a slice of ours where systemd cannot be asked; of others, and where the slice has no such file, `no_bus` is the refusal.
+    /// Writes a list of one of our slices directly, without systemd. Fails with `no_bus` for other units, and if the slice has no
+    /// such file.
     fn write_list(&self, path: &str, file: &str, list: &str, no_bus: KnobError) -> Result<(), KnobError> {
         let file = self.group(path)?.join(file);
         if names::owner(path).is_none() || !file.exists() {
@@ -236,41 +239,41 @@ impl Os {
         )
     }
 
-    /// Removes the drop-in in which systemd remembers a property that we set for this boot.
+    /// Removes the drop-in in which systemd stores a property that we set for this boot.
     fn forget_drop_in(&self, unit: &str, setting: &str) -> Result<(), KnobError> {
         for file in self.drop_ins(unit, setting) {
             match self.root.remove(&file) {
                 Err(error) if !is_gone(&error) => return Err(knob_error(error)),
                 _ => {}
             }
-            // It stays where it holds somebody else's settings.
+            // Fails if the directory has other settings.
             let _ = file.parent().map(|dir| self.root.remove_dir(dir));
         }
         Ok(())
     }
 
-    /// Where that may be: transient units (scopes of containers) have their drop-ins in a directory of their own.
+    /// The possible paths of that drop-in. Transient units (scopes of containers) have a directory of their own.
     fn drop_ins(&self, unit: &str, setting: &str) -> [PathBuf; 2] {
         let dir = run_dir(&self.root).join("systemd");
         ["system.control", "transient"].map(|of| dir.join(of).join(format!("{unit}.d/50-{setting}.conf")))
     }
 
-    /// Whether a property of a unit was set for this boot. If not, the files of the unit say it.
+    /// Whether a property of a unit was set for this boot. Otherwise its value comes from the unit's files.
     pub(crate) fn is_set_for_this_boot(&self, unit: &str, property: &str) -> bool {
         self.drop_ins(unit, setting(property)).iter().any(|file| file.exists())
     }
 
-    /// Forgets that it was: the value stays until systemd reads the files of the unit again, which say the same.
+    /// Removes the setting for this boot. The value stays until systemd reloads the unit's files, which have the same value.
     pub(crate) fn leave_to_files(&self, unit: &str, property: &str) -> Result<(), KnobError> {
         self.forget_drop_in(unit, setting(property))
     }
 
-    /// A property of a unit that is a number.
+    /// A numeric property of a unit.
     pub(crate) fn unit_number(&self, unit: &str, property: &str) -> Result<Option<u64>, KnobError> {
         self.manager()?.number(unit, property)
     }
 
-    /// Sets it for this boot, or takes back what was set so.
+    /// Sets a numeric property for this boot; `None` resets it.
     pub(crate) fn set_unit_number(
         &self,
         unit: &str,
@@ -282,11 +285,11 @@ impl Os {
             return manager.set_number(unit, property, value);
         }
         match manager.number(unit, property).and_then(|_| manager.set_number(unit, property, None)) {
-            // It has ended: only our drop-in can be left.
+            // The unit has ended. Only our drop-in can be left.
             Ok(()) | Err(KnobError::Gone) => {}
             Err(error) => return Err(error),
         }
-        // systemd calls the drop-in as its files call the setting.
+        // The drop-in is named after the setting in unit files.
         self.forget_drop_in(unit, setting(property))?;
         match manager.number(unit, property) {
             Ok(None) | Err(KnobError::Gone) => Ok(()),
@@ -295,7 +298,7 @@ impl Os {
         }
     }
 
-    /// Waits until the cgroup of a unit shows for CPU time what systemd was asked for.
+    /// Waits until the cgroup of a unit shows the requested CPU weight or quota.
     pub(crate) fn wait_for_unit(
         &self,
         path: &str,
@@ -306,7 +309,7 @@ impl Os {
         self.wait_while_active(path, &dir, is_done, || complaint.to_owned())
     }
 
-    /// Waits for what the cgroup of a unit shows, as long as the unit runs.
+    /// Waits for a condition on the cgroup of a unit, as long as the unit is active.
     fn wait_while_active(
         &self,
         path: &str,
@@ -328,7 +331,7 @@ impl Os {
         wait_unless(is_over, is_done, complaint)
     }
 
-    /// Moves a process: into a scope of ours, which is started where there is none yet, or to where it came from.
+    /// Moves a process: into a scope of ours, which is started if missing, or to its original cgroup.
     pub(crate) fn place_by_systemd(&self, task: TaskId, path: &str) -> Result<(), KnobError> {
         self.still(task)?;
         if !names::is_scope(path) && !names::is_control_scope(path) {
@@ -336,7 +339,7 @@ impl Os {
                 let adopt = || self.manager()?.adopt(&unit, task.pid);
                 adopt().is_ok() && self.wait_for_place(task, path).is_ok()
             });
-            // What lies below a unit is its own; and a slice adopts nobody.
+            // Cgroups below a unit belong to the unit, and a slice cannot adopt processes.
             return if adopted { Ok(()) } else { self.attach(task, path) };
         }
         let scope = unit(path)?;
@@ -365,7 +368,7 @@ impl Os {
     }
 }
 
-/// As unit files call a property.
+/// The name of a property in unit files.
 fn setting(property: &str) -> &str {
     match property {
         "CPUQuotaPerSecUSec" => "CPUQuota",
@@ -377,7 +380,7 @@ fn unit(path: &str) -> Result<String, KnobError> {
     names::unit(path).ok_or_else(|| KnobError::Unknown(format!("the unit of {path}")))
 }
 
-/// Waits for what shall be done, unless it is over: then nothing shows it, and nothing that is wrong with it matters.
+/// Waits for `is_done`, unless `is_over`: then errors of `is_done` are ignored.
 fn wait_unless(
     mut is_over: impl FnMut() -> Result<bool, KnobError>,
     mut is_done: impl FnMut() -> Result<bool, KnobError>,
@@ -428,11 +431,11 @@ mod tests {
         assert_eq!(waits(3, Ok(false)), (Ok(()), 3));
         assert_eq!(waits(3, Err(KnobError::Gone)), (Ok(()), 3));
         assert_eq!(waits(9, Ok(true)), (Ok(()), 3));
-        // It never ran.
+        // The unit was never active.
         assert_eq!(waits(0, Ok(false)), (Ok(()), 1));
-        // It is there, and cannot be read.
+        // The file exists and cannot be read.
         assert_eq!(waits(9, Err(KnobError::NotPermitted)), (Err(KnobError::NotPermitted), 3));
-        // Nobody can say whether it is over.
+        // The end cannot be determined either.
         let nobody = || Err(KnobError::Refused("no answer".into()));
         assert_eq!(wait_unless(nobody, || Ok(false), String::new), nobody().map(drop::<bool>));
     }

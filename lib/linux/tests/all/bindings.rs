@@ -1,4 +1,4 @@
-//! Bindings to CPUs beside sets, on roots made by hand, in both cgroup versions.
+//! Bindings to CPUs together with sets, on synthetic roots, in both cgroup versions.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, bind_cpus, cpus, create, destroy};
@@ -111,7 +111,7 @@ fn what_inherited_a_binding_and_is_unbound_stays_unbound_although_a_processor_is
     }
 }
 
-/// Before 6.2 a kernel forgets masks, and they are noted: but not one that the same change ends.
+/// Before 6.2 a kernel forgets masks, so they are recorded, except one that the same change ends.
 #[test]
 fn a_binding_that_force_breaks_does_not_come_back_with_the_end_of_the_set() {
     for v1 in [false, true] {

@@ -1,4 +1,4 @@
-//! A captured machine opens again and says the same, without the names of whose it was.
+//! A captured machine opens again with the same contents, without identifying names.
 
 use crate::common::HandMade;
 use millpond_linux::{LinuxMachine, Root, capture};
@@ -50,7 +50,7 @@ fn a_capture_can_be_changed_like_the_machine() {
     assert_eq!(machine.psets().unwrap().list().unwrap()[1].members, [CpuId(3)]);
 }
 
-/// The state directory beside a copy, for the machine itself.
+/// A live machine with its state directory next to a copy.
 fn live(into: &tempfile::TempDir) -> LinuxMachine {
     LinuxMachine::open(Root::live(into.path().join("state")), Box::new(MemoryJournal::default()))
 }
@@ -138,7 +138,7 @@ fn shares_and_caps_are_in_a_capture() {
             let change = machine.controls().unwrap().prepare_set(&holder, to).unwrap();
             Writer::open(&machine).unwrap().commit(change).unwrap();
         };
-        // 400 shares are the largest weight: what the others have is no whole number of shares in the kernel.
+        // 400 shares are the largest weight. In the kernel, the weights of the others then equal no whole number of shares.
         set("/batch", ControlSetting::CpuShares(Some(Shares::new(400).unwrap())));
         set("/web", ControlSetting::CpuShares(Some(Shares::new(3).unwrap())));
         set("/web", ControlSetting::CpuCap(Some(CpuCap::new(150).unwrap())));

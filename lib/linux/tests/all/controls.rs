@@ -76,7 +76,7 @@ fn set(machine: &LinuxMachine, holder: &ControlHolder, to: ControlSetting) -> Ve
     done.notes
 }
 
-/// Asks that every file is as it was, and tells those that are not.
+/// Checks that every file is unchanged, and names those that differ.
 fn same(made: &HandMade, before: &BTreeMap<PathBuf, String>, when: &str) {
     let now = made.snapshot();
     let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
@@ -192,7 +192,7 @@ fn more_shares_than_there_are_weights_keep_their_ratios() {
         notes,
         ["400 shares are the largest weight: a group beside it without shares counts as 4.0 shares"]
     );
-    // Groups with another parent are not compared with these.
+    // Cgroups with another parent are not compared with these.
     set(&machine, &zone("/web/inner"), shares(3));
     assert_eq!(made.read("cgroup/web/inner/cpu.weight"), "300");
     set(&machine, &zone("/batch"), NO_SHARES);
@@ -347,7 +347,7 @@ fn a_machine_without_the_controller_says_so() {
     assert!(machine.controls().unwrap().live(Control::CpuShares).is_ok());
 }
 
-/// The same machine with systemd as its first process: two services and a user.
+/// The same machine with systemd as process 1: two services and a user.
 fn managed() -> HandMade {
     let made = machine_of(false);
     made.file("proc/1/comm", "systemd\n");
@@ -437,7 +437,7 @@ fn what_the_files_of_a_unit_say_comes_back_without_a_drop_in_of_this_boot() {
         made.file(&file, &format!("[Service]\n{value}\n"));
     }
     let machine = made.machine();
-    // The synthetic systemd enables the controller with the first unit that has a property.
+    // The emulated systemd enables the controller with the first unit that has a property.
     set(&machine, &zone("b.service"), cap(10));
     let before = made.snapshot();
     let run = made.dir.path().join("run/systemd");
@@ -500,7 +500,7 @@ fn a_unit_that_ended_with_nothing_set_any_more_leaves_no_drop_in() {
     set(&machine, &zone("a.service"), cap(50));
     let drop_in = made.dir.path().join("run/systemd/system.control/a.service.d");
     std::fs::remove_dir_all(made.dir.path().join("cgroup/system.slice/a.service")).unwrap();
-    // It would come back with its cap while that is set.
+    // While the cap is set, it applies again when the unit starts.
     assert!(is_at_rest(&machine).unwrap() && drop_in.exists());
     assert_eq!(
         machine.controls().unwrap().controlled(&zone("a.service")).unwrap_err().reason.to_string(),
@@ -508,7 +508,7 @@ fn a_unit_that_ended_with_nothing_set_any_more_leaves_no_drop_in() {
     );
 }
 
-/// A process of ours that computes until it is dropped.
+/// A child process that computes until it is dropped.
 struct Spinner(std::process::Child);
 
 impl Drop for Spinner {
@@ -549,7 +549,7 @@ fn a_real_process_of_ours_is_capped_loses_time_to_the_cap_and_goes_back() {
         let is = controls.controlled(&process).unwrap();
         assert_eq!(is.cap.map(CpuCap::get), Some(10));
         let throttled = is.throttled.unwrap();
-        // The kernel counts the time when the period ends.
+        // The kernel counts the throttled time at the end of the period.
         if throttled.time.0 > 0 || std::time::Instant::now() > deadline {
             break throttled;
         }
@@ -596,7 +596,7 @@ fn the_caps_above_a_process_are_those_of_all_its_groups_and_of_the_container() {
         let lost = "Some(2500000)";
         let expected = [format!("zone /web 50 {lost}"), format!("zone /web/inner 20 {lost}")];
         assert_eq!(caps(20), expected, "{v1}");
-        // In a container the root has a quota, which is set from outside.
+        // In a container the root has a quota, set from outside.
         if v1 {
             quota("", 200);
         } else {

@@ -1,4 +1,4 @@
-//! Sets for users that have no rights to cgroups.
+//! Sets for users without rights to cgroups.
 
 use crate::common::HandMade;
 use millpond_machine::facets::CreateOptions;
@@ -89,7 +89,7 @@ fn the_default_set_keeps_a_processor() {
     assert_eq!(refusal.to_string(), "CPU 3: it is the last one in the default set");
 }
 
-/// Takes the rights to the tree away, or gives them: a `file` that nobody may write, or a whole `tree`.
+/// Removes or restores write permissions: of a `file`, or of a whole `tree`.
 fn rights(made: &HandMade, file: bool, tree: bool) {
     use std::os::unix::fs::PermissionsExt;
     let top = made.dir.path().join(made.group_root());
@@ -100,7 +100,7 @@ fn rights(made: &HandMade, file: bool, tree: bool) {
     set(&top.join("cgroup.procs"), if file { 0o644 } else { 0o444 });
 }
 
-/// A machine with set 1 (CPUs 2 and 3), which process 20 is in, for somebody without rights.
+/// A machine with set 1 (CPUs 2 and 3) and process 20 in it, for a user without rights.
 fn with_a_set_of_the_machine(v1: bool) -> HandMade {
     let made = HandMade::new(8, v1);
     made.process(20, &[20], "inside", 0);

@@ -1,4 +1,4 @@
-//! Classes on a machine made by hand: what the kernel's policies show as, and what changes become of them.
+//! Scheduling classes on a synthetic machine: display of the kernel's policies, and effects of changes.
 
 use crate::common::HandMade;
 use millpond_formats::dispadmin::default_tables;
@@ -91,7 +91,7 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
     assert_eq!(refused.reason.to_string(), "nothing can be started on a captured machine");
 }
 
-/// A machine with the scheduler of the classes at work, which keeps what it knows in files.
+/// A machine with a loaded scheduler of the classes, whose state is in files.
 fn scheduled(whole: bool) -> HandMade {
     let made = made();
     made.file("sys/kernel/sched_ext/state", "enabled\n");
@@ -122,7 +122,7 @@ fn a_process_enters_a_live_class_with_its_policy_and_comes_back_when_that_is_und
     let writer = Writer::open(&machine).unwrap();
     writer.commit(change).unwrap();
     assert_eq!(shown(facet, 204), "FX 10 5 20");
-    // It is there already.
+    // It is already in this state.
     assert!(facet.prepare_class(Pid(204), &fx).unwrap().steps.is_empty());
     let ia = ClassRequest::Ia { uprilim: None, upri: None, foreground: Some(true) };
     let change = facet.prepare_class(Pid(204), &ia).unwrap();
@@ -151,7 +151,7 @@ fn prstat_has_the_class_and_the_level_of_each_thread_that_the_scheduler_runs() {
         shown
     };
     let all = CensusOptions { depth: Depth::Kept, ..CensusOptions::default() };
-    // Thread 300 is new to the scheduler: the level at which all begin.
+    // Thread 300 is new to the scheduler: it has the initial level.
     assert_eq!(list(all), [(9, "SYS", 60), (204, "TS", 7), (205, "IA", 59), (300, "TS", 29)]);
     // In partial mode these have a policy that it does not schedule.
     made.file("sys/kernel/sched_ext/switch_all", "0\n");
@@ -240,7 +240,7 @@ fn a_scheduler_at_work_is_told_with_what_it_schedules() {
     let said = "millpond schedd is at work, for threads that are put into a class".to_owned();
     let made = scheduled(false);
     assert_eq!(check(&made, "sched_ext"), (SchedulerOutcome::Good, said.clone()));
-    // Also to those who may not ask it.
+    // The same without permission to query it.
     std::fs::remove_dir_all(made.dir.path().join("sys/fs/bpf/millpond")).unwrap();
     assert_eq!(check(&made, "sched_ext"), (SchedulerOutcome::Good, said));
 }
@@ -309,7 +309,7 @@ fn real_time_threads_are_named_where_the_kernel_keeps_nothing_for_others() {
 
 #[test]
 fn the_class_of_a_pool_is_entered_where_the_scheduler_is_at_work() {
-    // As poolbind asks for it: `pool.scheduler` names a class and nothing else.
+    // As in poolbind: `pool.scheduler` contains only the name of a class.
     let steps = |made: &HandMade, class| {
         let machine = made.machine();
         let facet = machine.dispatcher().unwrap();
@@ -319,14 +319,14 @@ fn the_class_of_a_pool_is_entered_where_the_scheduler_is_at_work() {
         steps
     };
     let made = scheduled(false);
-    // In partial mode a process of the kernel's own rules, which shows as TS, is in no class.
+    // In partial mode a process with an ordinary policy shows as TS, and is in no class.
     assert_eq!(shown(made.machine().dispatcher().unwrap(), 204), "TS 0 0");
     let entered = ["policy:204/204@1204: other 0 -> ext 0", "class:204/204@1204: absent -> TS 0 0"];
     assert_eq!(steps(&made, Class::Ts), entered);
     assert!(steps(&made, Class::Ts).is_empty());
     assert_eq!(steps(&made, Class::Fx)[0], "class:204/204@1204: TS 0 0 -> FX 0 0 20");
     assert_eq!(steps(&made, Class::Ia)[0], "class:204/204@1204: FX 0 0 20 -> IA 0 0 foreground");
-    // In whole mode it is in TS from its beginning.
+    // In whole mode it is in TS from the start.
     assert!(steps(&scheduled(true), Class::Ts).is_empty());
 }
 
@@ -340,7 +340,7 @@ fn a_change_of_class_that_was_not_finished_is_undone() {
     assert_eq!(shown(facet, 204), "FX 10 5 20");
     let request = ClassRequest::Ts { uprilim: Some(30), upri: Some(20) };
     let change = facet.prepare_class(Pid(204), &request).unwrap();
-    // The scheduler does not take the second thread.
+    // The scheduler refuses the second thread.
     made.file("sys/fs/bpf/millpond/threads/205/.keep", "");
     assert!(Writer::open(&machine).unwrap().commit(change).is_err());
     assert_eq!(shown(facet, 204), "FX 10 5 20");

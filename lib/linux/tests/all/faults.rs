@@ -1,4 +1,4 @@
-//! What the machine or another program refuses or breaks: told by name, with a remedy, and nothing half-done.
+//! Refusals and interference by the machine or other programs: reported by name, with a remedy, and without half-done changes.
 
 use crate::common::HandMade;
 use millpond_linux::LinuxMachine;
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 
-/// Changes the state of a CPU and gives the notes, or what was refused.
+/// Changes the state of a CPU. Returns the notes, or the refusal.
 fn make(machine: &LinuxMachine, cpu: u32, to: State) -> Result<Vec<String>, (String, String)> {
     let writer = Writer::open(machine).unwrap();
     let change = machine.processors().unwrap().prepare_state(CpuId(cpu), to, false);
@@ -108,15 +108,14 @@ fn a_list_that_vanishes_is_called_by_its_name() {
     assert_eq!(refusal.hint.as_deref(), Some("another program removed it meanwhile; try again"));
 }
 
-/// A daemon that speaks as the manual of irqbalance says, and as the real one takes what it `heard` at its next
-/// round.
+/// A daemon with the protocol of irqbalance(1). Like the real one, it applies a list at its next round.
 struct Daemon {
     banned: Arc<Mutex<String>>,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
 impl Daemon {
-    /// Starts one, as process `pid` of the machine. A deaf one hangs up.
+    /// Starts a daemon as process `pid` of the machine. A deaf one closes connections.
     fn start(made: &HandMade, pid: u32, banned: &str, deaf: bool) -> Daemon {
         let dir = made.dir.path().join("run/irqbalance");
         std::fs::create_dir_all(&dir).unwrap();
@@ -146,7 +145,7 @@ impl Daemon {
         daemon
     }
 
-    /// What it was told last. It becomes what it does.
+    /// Applies the last list that it received.
     fn round(&self) -> String {
         let heard = self.heard.lock().unwrap().last().cloned().unwrap_or_default();
         let list = if heard == "NULL" { String::new() } else { heard };
@@ -167,7 +166,7 @@ fn irqbalance_is_told_what_to_leave_alone_and_again_after_it_was_restarted() {
     assert_eq!(daemon.round(), "1,4-5");
     assert!(machine.settle().unwrap().is_empty());
 
-    // Another one, which knows what its administrator said and no more.
+    // A new daemon, which has only its administrator's settings.
     made.exit(800);
     let daemon = Daemon::start(&made, 801, "1", false);
     let steps: Vec<String> = machine.settle().unwrap().iter().map(ToString::to_string).collect();

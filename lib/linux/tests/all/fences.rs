@@ -1,4 +1,4 @@
-//! Fences on roots made by hand.
+//! Fences on synthetic roots.
 
 use crate::common::HandMade;
 use crate::common::commands::cpus;
@@ -13,7 +13,7 @@ use millpond_model::{
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
-/// Flags of a kernel thread, and of one that stays where it is.
+/// Flags of a kernel thread, and of one that cannot be moved.
 const KERNEL: u64 = 0x20_0000;
 const PINNED: u64 = KERNEL | 0x400_0000;
 
@@ -26,7 +26,7 @@ fn prepared_root(v1: bool) -> HandMade {
     }
     made.process(17, &[17], "khugepaged", KERNEL);
     made.process(18, &[18], "kswapd0", KERNEL);
-    // With version 2 as the kernel remembers it: until a partition takes CPUs.
+    // With version 2 in the form that the kernel remembers until a partition takes CPUs.
     made.file("proc/18/task/18/mask", if v1 { "2-3" } else { "2-3 in /:" });
     made.process(19, &[19], "migration/3", PINNED);
     made.file("proc/19/task/19/mask", "3\n");
@@ -37,7 +37,7 @@ fn wish(name: &str, shelter: Shelter) -> FenceWish {
     FenceWish { name: name.parse().unwrap(), profile: "own".to_owned(), shelter, cpus: cpus(&[2, 3]) }
 }
 
-/// Where the kernel lets one of its threads run; `all` for everywhere.
+/// The CPUs that a kernel thread may use; `all` for every CPU.
 fn mask(machine: &LinuxMachine, pid: u32) -> String {
     let knob = Knob(format!("kthread:{pid}/{pid}@{}", 1000 + pid));
     machine.read(&knob).unwrap().unwrap()
@@ -94,7 +94,7 @@ fn everything_leaves_and_comes_back() {
         assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
         let after = made.snapshot();
         for (path, text) in &before {
-            // A mask that may be anywhere is one like none.
+            // A mask of all CPUs equals no mask.
             assert_eq!(after.get(path), Some(text), "{}", path.display());
         }
     }
@@ -104,7 +104,7 @@ fn everything_leaves_and_comes_back() {
 fn what_appears_or_is_changed_later_is_set_again() {
     let made = prepared_root(false);
     let machine = made.machine();
-    // The kernel itself keeps new threads out of a partition.
+    // The kernel itself excludes new threads from a partition.
     put_up(&machine, &wish("trading", Shelter { others: Others::In, ..all() })).unwrap();
     made.process(40, &[40], "new", KERNEL);
     made.file("proc/40/task/40/mask", "1-3\n");
@@ -234,13 +234,13 @@ fn strands_timers_and_settings_of_the_machine_come_back() {
     for (path, text) in &before {
         assert_eq!(made.snapshot().get(path), Some(text), "{}", path.display());
     }
-    // The strand of another set stays.
+    // The strand that belongs to another set stays there.
     put_up(&machine, &FenceWish { cpus: cpus(&[3]), ..wish("three", Shelter::default()) }).unwrap();
     let refusal = machine.fences().unwrap().prepare_fence(&one, false).err().unwrap();
     assert_eq!(refusal.reason.to_string(), "it shares its core with CPU 2 and belongs to set 1");
 }
 
-/// Caches with numbers, CPUs 0-1 behind the first, and a mounted resctrl.
+/// Numbered caches, the first one for CPUs 0-1, and a mounted resctrl.
 fn with_resctrl(made: &HandMade) {
     for cpu in 0..4 {
         let dir = format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
@@ -265,7 +265,7 @@ fn caches_and_bandwidth_are_shared_out_and_come_back() {
     assert_eq!(made.read("sys/fs/resctrl/mpset1/schemata").trim_start(), "MB:0=100;1=100\nL3:0=fff;1=f");
     assert_eq!(made.read("sys/fs/resctrl/mpset1/cpus_list"), "2-3");
     assert!(machine.settle().unwrap().is_empty(), "{:?}", machine.settle());
-    // What another program changes is set again.
+    // Changes by another program are reverted.
     made.file("sys/fs/resctrl/schemata", "MB:0=100;1=30\nL3:0=fff;1=fff\n");
     assert!(!machine.fences().unwrap().list().unwrap()[0].breaches.is_empty());
     Writer::open(&machine).unwrap().settle().unwrap();
@@ -337,7 +337,7 @@ fn while_pools_are_enabled_a_fence_is_the_set_of_a_pool() {
         let joining = pools().prepare_join(&Member::Process(Pid(1)), pool).unwrap();
         Writer::open(&machine).unwrap().commit(joining).unwrap();
         assert_eq!(pools().members().unwrap(), BTreeMap::from([(Pid(1), pool)]));
-        // Whatever is committed beside, it stays as it is.
+        // Another commit does not change it.
         let mut more = state.clone();
         more.conf.pools[0].importance = 7;
         commit(Some(more)).unwrap();
@@ -417,7 +417,7 @@ fn a_device_is_near_the_cpus_of_what_carries_it() {
     link("../../devices/pci0000:00/0000:00:03.0/virtio0/net/eth0", "class/net/eth0");
     link("../../devices/virtual/net/lo", "class/net/lo");
     link("../../../devices/pci0000:00/0000:00:03.0", "bus/pci/devices/0000:00:03.0");
-    // Outside of the root.
+    // Outside the root.
     link("/proc/self", "class/net/away");
     made.file("proc/irq/24/effective_affinity_list", "1\n");
     let machine = made.machine();
@@ -466,7 +466,7 @@ fn cpus_return_to_the_sets_that_they_came_from() {
 fn a_kernel_thread_with_a_narrowed_mask_does_not_hold_a_cpu() {
     for v1 in [false, true] {
         let made = prepared_root(v1);
-        // As `taskset -p b 17` leaves it.
+        // The result of `taskset -p b 17`.
         made.file("proc/17/task/17/mask", if v1 { "0-1,3" } else { "0-1,3 in /:" });
         let before = made.snapshot();
         let machine = made.machine();

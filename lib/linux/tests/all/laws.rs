@@ -1,4 +1,4 @@
-//! The laws on roots made by hand, in both cgroup versions.
+//! The laws on synthetic roots, in both cgroup versions.
 
 use crate::common::HandMade;
 use millpond_linux::LinuxMachine;
@@ -6,8 +6,8 @@ use millpond_machine::laws::{self, Abilities, Law, Times};
 use millpond_machine::{Machine, Refusal, Subject, Writer};
 use millpond_model::{CpuId, Lwp, LwpId, Pid};
 
-/// A hand-made machine and its processes. Masks of somebody else's are tried by name in `sets.rs`: one that
-/// a set narrows cannot be told from a binding, and random scripts would stumble over that again and again.
+/// A synthetic machine and its processes. Foreign masks are tested by name in `sets.rs`: one that a set narrows cannot be
+/// distinguished from a binding, and random scripts would run into this repeatedly.
 struct Paper {
     made: HandMade,
     machine: LinuxMachine,
@@ -48,8 +48,7 @@ impl Paper {
         Paper { made, machine, next: 100, v1 }
     }
 
-    /// Where a kernel forgets masks, the file of a mask can say what no longer holds, or what holds without it, too: so there it is what the kernel answers
-    /// that counts.
+    /// Where a kernel forgets masks, the file of a mask can be out of date. There the kernel's answer counts.
     fn answer(&self, path: &str) -> Option<String> {
         let os = self.machine.os();
         let file = path.strip_prefix("proc/")?.strip_suffix("/stat").filter(|_| !os.remembers_masks())?;
@@ -78,7 +77,7 @@ impl laws::Subject for Paper {
         all.sees_lone_heirs = false;
         all.sees_wide_heirs = false;
         all.free_clock = false;
-        // Files do not run anything, and what they say of interrupts is where these may go.
+        // Files run no programs, and the files of interrupts only show where these may go.
         (all.programs, all.classes, all.controls, all.prompt_interrupts) = (false, false, false, false);
         all
     }
@@ -101,7 +100,7 @@ impl laws::Subject for Paper {
 
     fn spawn(&mut self) -> Result<Pid, String> {
         let pid = self.number();
-        // Everything that is started descends from the first process and is born where that stands.
+        // Every new process is a child of the first one, and starts in its cgroup.
         self.made.born(pid, pid, (1, 1));
         Ok(Pid(pid))
     }
@@ -124,22 +123,22 @@ impl laws::Subject for Paper {
             return Err(format!("no process {pid}"));
         }
         self.made.exit(pid.0);
-        // What a process that ended leaves in the journal is forgotten by the next change, whatever it is.
+        // The next change removes all baselines and records of an ended process.
         Writer::open(&self.machine).and_then(|w| w.settle()).map_err(|e| e.to_string())?;
         Ok(())
     }
 
     fn excuses(&self, refusal: &Refusal) -> bool {
-        // The first CPU of a kernel since 6.5 has no such file.
+        // Since 6.5 CPU 0 has no such file.
         refusal.subject == Subject::Processor(CpuId(0))
             && refusal.reason.to_string().contains("no `online` file")
     }
 }
 
 const PROCESSORS: u32 = 4;
-/// Scripts per machine: what a few seconds allow. The virtual machines run more.
+/// Scripts per machine: limited to a few seconds. The virtual machines run more.
 const CASES: u32 = 40;
-// What threads get of the CPUs is asked where threads run.
+// Laws about CPU time need running threads.
 const NOT_HERE: [Law; 9] = [
     Law::IdleIsNoLongerThanElapsed,
     Law::BooksBalance,

@@ -1,4 +1,4 @@
-//! Lgroups, homes and the memory of sets on roots made by hand, with one, two and four nodes, in both cgroup versions.
+//! Lgroups, homes and memory of sets on synthetic roots with one, two and four nodes, in both cgroup versions.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, bind, bind_cpu, cpus, create, destroy};
@@ -7,7 +7,7 @@ use millpond_machine::{Change, Knobs, Lgroups, Machine, Refusal, Writer};
 use millpond_model::{Affinity, GroupId, LgrpId, LwpId, Pid, PsetId, SetMemory};
 use std::collections::BTreeMap;
 
-/// A machine of eight CPUs in so many nodes, the last of them with the last CPUs.
+/// A machine of eight CPUs with one node per row of `distances`. The last node has the last CPUs.
 fn with_nodes(distances: &[&[u32]], v1: bool) -> HandMade {
     let made = HandMade::new(8, v1);
     let count = distances.len();
@@ -40,7 +40,7 @@ fn confine(machine: &dyn Machine, to: SetMemory) -> Result<SetMemory, Refusal> {
     commit(machine, machine.lgroups()?.prepare_set_memory(PsetId(1), to))
 }
 
-/// A process with these pages, of which a thread runs on a CPU.
+/// A process with these pages, with a thread that runs on `cpu`.
 fn process(made: &HandMade, pid: u32, pages: &str, cpu: u32) {
     made.process(pid, &[pid], "job", 0);
     made.file(
@@ -130,7 +130,7 @@ fn to_go_home_is_a_mask_and_memory_that_follows() {
         assert_eq!(was[0].home, LgrpId(0));
         assert_eq!(machine.homes(Pid(20)).unwrap()[0].home, LgrpId(1));
         assert!(machine.settle().unwrap().is_empty());
-        // Nothing preferred is everything allowed.
+        // No preference means that all nodes are allowed.
         let none = BTreeMap::from([(LgrpId(1), Affinity::None)]);
         commit(&machine, machine.prepare_affinities(Pid(20), None, &none)).unwrap();
         assert_eq!(made.snapshot(), before);
@@ -177,7 +177,7 @@ fn the_memory_of_a_set_is_where_its_processors_are_until_it_ends() {
         let set = &machine.psets().unwrap().list().unwrap()[0];
         assert_eq!(set.breaches, Vec::<String>::new());
         assert!(machine.settle().unwrap().is_empty());
-        // It follows the CPUs.
+        // The nodes follow the CPUs.
         let assigned = machine.psets().unwrap().prepare_assign(PsetId(1), &cpus(&[1]), false);
         commit(&machine, assigned).unwrap();
         assert_eq!(mems(&top), "0-1");
@@ -189,11 +189,11 @@ fn the_memory_of_a_set_is_where_its_processors_are_until_it_ends() {
         let taken = machine.psets().unwrap().prepare_assign(PsetId::DEFAULT, &cpus(&[1]), false);
         commit(&machine, taken).unwrap();
         assert_eq!(mems(&top), "1");
-        // By number, and anywhere again: then everything is as it was.
+        // By number, and then without a limit: everything is as before.
         assert_eq!(confine(&machine, SetMemory::Nodes([LgrpId(0)].into())), Ok(SetMemory::Local));
         assert_eq!(mems(&top), "0");
         confine(&machine, SetMemory::All).unwrap();
-        // A kernel before 7.0 does not empty the list of who has processes; all nodes mean the same.
+        // A kernel before 7.0 does not clear the list of a cgroup with processes. A list of all nodes is equivalent.
         assert_eq!(mems(&top), "0-1");
         assert!(machine.settle().unwrap().is_empty());
         if !v1 {
@@ -226,7 +226,7 @@ fn a_writer_that_died_on_the_way_leaves_nothing() {
         let machine = made.machine();
         create(&machine, &[6, 7], EXCLUSIVE).unwrap();
         bind(&machine, 20, Some(1)).unwrap();
-        // Once it was limited the list is there, on version 2 too.
+        // Once it was limited, the list exists, also on version 2.
         confine(&machine, SetMemory::Local).unwrap();
         confine(&machine, SetMemory::All).unwrap();
         let before = made.snapshot();

@@ -1,11 +1,11 @@
-//! Links in captured machines, which another user may have made: none that leads out is written through.
+//! Links in captured machines, which another user may have made: none that leads out of the root is written through.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, SHARED, create};
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// A machine of version 2 with one link to something outside.
+/// A version 2 machine with one link to a target outside the root.
 fn linked(link: &str, is_dir: bool) -> (HandMade, tempfile::TempDir) {
     let (made, outside) = (HandMade::new(4, false), tempfile::tempdir().unwrap());
     let target = outside.path().join("target");

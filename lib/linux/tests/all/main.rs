@@ -1,4 +1,5 @@
-//! The Linux machine from outside, on roots made by hand: all but one test, which holds down a loop of its own.
+//! The Linux machine through its public interface, on synthetic roots. One test limits descriptors, which apply to the process,
+//! and is separate.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

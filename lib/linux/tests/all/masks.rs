@@ -1,4 +1,5 @@
-//! Masks of threads while CPUs are off-line, by what kernels do to them: before 6.2 an off-line CPU is lost to a mask that changes.
+//! Affinity masks of threads while CPUs are off-line, for different kernels: before 6.2 a mask loses its off-line CPUs when it
+//! changes.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, bind_cpu, cpus, create, destroy};
@@ -9,7 +10,7 @@ use millpond_model::{Pid, PsetId};
 /// Flags of a kernel thread.
 const KERNEL: u64 = 0x20_0000;
 
-/// Four CPUs of which CPU 2 was taken off-line by another program; thread 17 is the kernel's, thread 20 a user's.
+/// Four CPUs, of which another program took CPU 2 off-line. Thread 17 is a kernel thread, thread 20 a user thread.
 fn made(release: &str, v1: bool) -> HandMade {
     let made = HandMade::new(4, v1);
     made.file("proc/sys/kernel/osrelease", release);
@@ -28,7 +29,7 @@ fn hotplug(made: &HandMade, online: &str, state: &str) {
     }
 }
 
-/// CPU 2 returns, and a command of Millpond follows.
+/// CPU 2 returns, and then a command of Millpond runs.
 fn returns(made: &HandMade, machine: &LinuxMachine) {
     hotplug(made, "0-3", "1");
     Writer::open(machine).unwrap().settle().unwrap();
@@ -69,7 +70,7 @@ fn a_cpu_that_returns_while_a_set_exists_is_in_every_mask_again() {
 
 #[test]
 fn a_mask_that_another_program_set_keeps_a_cpu_that_is_off_line() {
-    // What the kernel answers is 0-1: the status of the thread has 0-2.
+    // The kernel's answer is 0-1, while the status of the thread has 0-2.
     for (release, pids) in [("6.1.0\n", &[17, 20][..]), ("6.17.0\n", &[17])] {
         let made = made(release, false);
         for pid in pids {
@@ -105,7 +106,7 @@ fn a_thread_that_is_bound_and_unbound_while_a_cpu_is_off_line_may_use_it_later()
 
 #[test]
 fn a_mask_survives_a_set_that_grows() {
-    // Before 6.2 every change of a partition replaces the masks of the root cgroup.
+    // Before 6.2 every change of a partition replaces the masks of threads in the root cgroup.
     let made = HandMade::new(4, false);
     made.file("proc/sys/kernel/osrelease", "6.1.0\n");
     made.process(20, &[20], "job", 0);

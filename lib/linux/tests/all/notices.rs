@@ -1,4 +1,4 @@
-//! What members of pools are told: a file for each pool, right again after whatever happened.
+//! Pool notices: a file per pool, correct again after any failure.
 
 use crate::common::HandMade;
 use millpond_linux::LinuxMachine;
@@ -79,7 +79,8 @@ fn what_a_killed_writer_did_not_tell_the_next_one_tells() {
     let machine = made.machine();
     begin(&machine);
     moved(&machine, 3, "pset_default");
-    // As a writer leaves it that is killed between the end of its change and its telling, and one that is killed while it tells.
+    // The state after a writer was killed between its change and the update of the notices, and after one was killed during that
+    // update.
     made.file("state/pools/web", "pool 1\nprocessors 2-3\nsize 2\nserial 1\n");
     made.file("state/pools/.new", "pool 1\nproc");
     made.file("state/pools/gone", "pool 7\nprocessors 2-3\nsize 2\nserial 1\n");
@@ -145,7 +146,7 @@ fn processors_that_are_off_line_do_not_count() {
     writer.commit(change).unwrap();
     drop(writer);
     assert_eq!(made.read("state/pools/web"), "pool 1\nprocessors 2\nsize 1\nserial 2");
-    // Somebody else brings it back: the next writer sees it.
+    // Another program takes it on-line. The next writer notices it.
     made.file("sys/devices/system/cpu/online", "0-3\n");
     drop(Writer::open(&machine).unwrap());
     assert_eq!(made.read("state/pools/web"), "pool 1\nprocessors 2-3\nsize 2\nserial 3");
@@ -164,7 +165,7 @@ fn a_notice_that_cannot_be_written_is_noted_and_fails_nothing() {
     assert_eq!(settled.notes, [note], "a daemon that settles hears of it, too");
     assert_eq!(state(&machine).conf.pset("webset").unwrap().cpu_set().to_string(), "2");
     std::fs::remove_file(made.dir.path().join("state/pools")).unwrap();
-    // The next writer tells what could not be told when it opens, and then its own change.
+    // When the next writer opens the machine, it publishes the missing notices, and later its own change.
     assert_eq!(moved(&machine, 3, "webset"), [""; 0]);
     assert_eq!(made.read("state/pools/web"), "pool 1\nprocessors 2-3\nsize 2\nserial 2");
 }

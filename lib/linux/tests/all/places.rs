@@ -1,4 +1,4 @@
-//! Places that processes have for themselves, and what becomes of them when the process is killed: on roots made by hand.
+//! CPUs that a process reserved, and their return when the process is killed: on synthetic roots.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, create, destroy};
@@ -8,7 +8,7 @@ use millpond_machine::laws::{Fault, Faulty};
 use millpond_machine::{Machine, PutBack, Reason, Writer, put_back_abandoned};
 use millpond_model::{CpuId, Pid, PsetId};
 
-/// A machine on which process 20 has CPU 2 for itself.
+/// A machine on which process 20 has reserved CPU 2.
 fn taken(made: &HandMade) -> LinuxMachine {
     made.process(20, &[20], "latstat", 0);
     let machine = made.machine();
@@ -54,12 +54,12 @@ fn a_place_that_another_writer_put_back_is_not_put_back_again() {
     let seen = machine.abandoned().unwrap();
     assert_eq!(seen.iter().map(|place| (place.owner, place.cpu)).collect::<Vec<_>>(), [(Pid(20), CpuId(2))]);
     assert_eq!(put_back(&machine).len(), 1);
-    // The same set of the same CPU is somebody's now.
+    // Now another process owns the same set with the same CPU.
     let set = create(&machine, &[2], EXCLUSIVE).unwrap();
     assert_eq!(set, seen[0].set);
     assert_eq!(put_back_abandoned(&machine, &machine, &seen), Ok(Vec::new()));
     assert_eq!(machine.psets().unwrap().list().unwrap().len(), 1);
-    // Who has seen nothing does not become the writer: here somebody else is it.
+    // Without anything to restore, it does not become the writer. Here another writer exists.
     let _writer = Writer::open(&machine).unwrap();
     assert_eq!(put_back_abandoned(&machine, &machine, &[]), Ok(Vec::new()));
 }

@@ -1,4 +1,4 @@
-//! Pools on roots made by hand, in both cgroup versions.
+//! Pools on synthetic roots, in both cgroup versions.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, create};
@@ -38,7 +38,7 @@ fn add(machine: &dyn Machine, name: &str, cpus: &[u32]) {
     commit(machine, Some(state)).unwrap();
 }
 
-/// Moves CPUs, by the names of sets.
+/// Moves CPUs to the set with this name.
 fn moved(machine: &dyn Machine, cpus: &[u32], to: &str) -> Result<(), Refusal> {
     let mut state = machine.pools().unwrap().state().unwrap().unwrap();
     cpus.iter().for_each(|cpu| assert!(state.conf.move_cpu(CpuId(*cpu), to)));
@@ -106,7 +106,7 @@ fn cpus_that_other_programs_have_for_themselves_are_in_no_set() {
         add(&machine, "web", &[2]);
         moved(&machine, &[1], "web").unwrap();
         assert_eq!(sets(&machine), "pset_default=0 web=1-2", "version 1: {v1}");
-        // CPU 3 runs nothing of the default set.
+        // CPU 3 belongs to another program, so it does not count for the default set.
         assert_eq!(moved(&machine, &[0], "web").unwrap_err().reason, Reason::LastOfDefault);
         let (file, shared, apart) = match v1 {
             true => ("cgroup/cpuset/shield/cpuset.cpu_exclusive", "0\n", "1\n"),
@@ -217,7 +217,7 @@ fn a_zone_that_is_bound_before_it_is_there_is_bound_when_it_appears_and_again_wh
         assert_eq!(made.read("cgroup/a.slice/web.service/cpuset.cpus.exclusive"), "2-3");
         assert_eq!(made.read("cgroup/a.slice/web.service/cpuset.cpus.partition"), "root");
         assert_eq!(settle(), 0);
-        // It ends, and its cgroup with it; the set can be changed all the same.
+        // The unit and its cgroup end. The set can still be changed.
         std::fs::remove_dir_all(made.dir.path().join("cgroup/a.slice/web.service")).unwrap();
         moved(&machine, &[1], "web").unwrap();
         moved(&machine, &[1], "pset_default").unwrap();
@@ -367,7 +367,7 @@ fn a_commit_that_was_killed_half_way_comes_back_whole() {
         join(&machine, &Member::Process(Pid(20)), 1).unwrap();
         let before = made.snapshot();
         let mut state = machine.pools().unwrap().state().unwrap().unwrap();
-        // The pool of the process ends with its set, and another one grows.
+        // The pool of the process ends with its set, and another pool grows.
         state.conf.move_cpu(CpuId(2), "shop");
         state.conf.psets.retain(|s| s.name != "web");
         state.conf.pools.retain(|p| p.name != "web");
@@ -423,7 +423,7 @@ fn a_list_that_the_kernel_does_not_take_away_names_every_processor_in_the_end() 
         let machine = made.machine();
         enable(&machine, false);
         add(&machine, "web", &[2, 3]);
-        // Two standing groups in one set are steered where they are.
+        // Two existing cgroups in one set are steered in place.
         for group in ["/one", "/two"] {
             join(&machine, &Member::Zone(group.into()), 1).unwrap();
         }
@@ -434,7 +434,7 @@ fn a_list_that_the_kernel_does_not_take_away_names_every_processor_in_the_end() 
         }
         assert!(machine.journal().baselines().is_empty(), "{release}");
         assert!(machine.settle().unwrap().is_empty(), "{release}");
-        // And once more, from there.
+        // The same once more, from this state.
         enable(&machine, false);
         add(&machine, "web", &[2, 3]);
         join(&machine, &Member::Zone("/one".into()), 1).unwrap();
@@ -461,14 +461,14 @@ fn a_group_that_is_born_in_a_member_grows_with_it_and_one_with_a_list_of_its_own
     add(&machine, "web", &[1]);
     join(&machine, &Member::Zone("/shop".into()), 1).unwrap();
     assert_eq!((is("shop"), is("shop/small")), ("1".into(), "1".into()));
-    // Whoever makes a group copies the list of its parent.
+    // A new cgroup copies the list of its parent.
     list("shop/inner", "1");
     list("shop/inner/deep", "1");
     assert!(machine.settle().unwrap().is_empty());
     moved(&machine, &[2], "web").unwrap();
     assert_eq!((is("shop"), is("shop/small")), ("1-2".into(), "1".into()), "it had no more before");
     assert_eq!((is("shop/inner"), is("shop/inner/deep")), ("1-2".into(), "1-2".into()));
-    // Beside the pool the same holds: the default set's groups.
+    // The same holds for cgroups of the default set.
     list("guest", "0,3");
     assert!(machine.settle().unwrap().is_empty());
     commit(&machine, None).unwrap();
@@ -506,7 +506,7 @@ fn a_processor_that_vanishes_half_way_through_a_commit_breaks_nothing() {
             let want = if done.is_ok() { with } else { without };
             assert_eq!([sets(&machine)], want, "{when}");
             assert!(machine.journal().unfinished().unwrap().is_none(), "{when}");
-            // Settled with what there is, and again when it is back.
+            // Settles without the CPU, and again when it is back.
             Writer::open(&machine).unwrap().settle().unwrap();
             assert_eq!(allowed(&machine, 20), "1", "{when}");
             turn("1");

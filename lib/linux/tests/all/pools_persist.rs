@@ -1,4 +1,4 @@
-//! What starts in a pool later: drop-ins of ours on a host that systemd manages, and units that were started in a set.
+//! Persistent pool membership: our drop-ins on a host that systemd manages, and units that were started in a set.
 
 use crate::common::HandMade;
 use millpond_machine::facets::Member;
@@ -150,7 +150,7 @@ fn a_unit_that_was_started_in_a_set_stands_there_and_is_left_there() {
     made.file("cgroup/mpset1.slice/a.service/cgroup.procs", "300\n");
     made.file("proc/300/cgroup", "0::/mpset1.slice/a.service\n");
     let machine = made.machine();
-    // It was bound where it stood, and was started again then.
+    // It was bound in place and then restarted in the set.
     let stale =
         made.read("state/records/pools").replace(r#""zones":{}"#, r#""zones":{"/system.slice/a.service":1}"#);
     assert!(stale.contains("a.service"));
@@ -168,7 +168,7 @@ fn a_unit_that_was_started_in_a_set_stands_there_and_is_left_there() {
     let told = keep(&machine, "a.service", 0).unwrap();
     assert_eq!(told, ["a.service stays where it is until it is started again"]);
 
-    // The end of the set leaves the unit in a slice like any other.
+    // When the set ends, the unit stays in an ordinary slice.
     commit(&machine, machine.pools().unwrap().prepare_commit(None)).unwrap();
     assert!(exists(&made, "cgroup/mpset1.slice/a.service"));
     assert_eq!(made.read("cgroup/mpset1.slice/a.service/cgroup.procs").trim(), "300");
@@ -202,7 +202,7 @@ fn a_slice_that_systemd_made_for_units_that_will_start_in_it_is_left_alone_until
     let machine = made.machine();
     commit(&machine, machine.pools().unwrap().prepare_commit(None)).unwrap();
     assert!(!exists(&made, "cgroup/mpset1.slice"));
-    // At boot: the unit waits for its turn, and its slice is there.
+    // At boot, the unit waits for its start, and its slice exists.
     unit(&made, "mpset1.slice");
     let before = made.snapshot();
     assert!(machine.settle().unwrap().is_empty());

@@ -1,4 +1,4 @@
-//! Records that cannot be read, and steps that cannot be undone: the user is told, and nothing is taken for what it is not.
+//! Unreadable records and steps that cannot be undone: both are reported, and an unreadable record is not treated as missing.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, create};
@@ -14,7 +14,7 @@ fn state(machine: &LinuxMachine, cpu: u32, to: State) -> Result<(), Refusal> {
     writer.commit(machine.processors()?.prepare_state(CpuId(cpu), to, false)?).map(drop)
 }
 
-/// Takes the record away, as a file system does that answers EIO. A directory in its place cannot be read either.
+/// Makes a record unreadable, like a file system that returns EIO. A directory in its place cannot be read either.
 fn unreadable(made: &HandMade, name: &str) {
     let file = made.dir.path().join("state/records").join(name);
     fs::rename(&file, made.dir.path().join("kept")).unwrap();
@@ -93,7 +93,7 @@ fn what_cannot_be_put_back_is_told() {
     let machine = made.machine();
     let step =
         |knob: &str, from: &str, to: &str| Step::new(Knob(knob.into()), Some(from.into()), Some(to.into()));
-    // What the first step would be put back to is no mask.
+    // The original value of the first step is not a valid mask.
     let steps = vec![step("mask:20/20@1020", "none", "3"), step("cg:/none/cpuset.cpus", "0", "1")];
     let refusal = Writer::open(&machine).unwrap().commit(Change::new("two things", steps, ())).unwrap_err();
     let told = refusal.hint.unwrap();

@@ -1,4 +1,4 @@
-//! Sets on roots made by hand, in both cgroup versions.
+//! Sets on synthetic roots, in both cgroup versions.
 
 use crate::common::HandMade;
 use crate::common::commands::{EXCLUSIVE, SHARED, bind, bind_cpu, cpus, create, destroy};
@@ -25,7 +25,7 @@ fn an_exclusive_set_on_version_2_is_a_partition_under_the_root() {
     assert!(machine.journal().baselines().is_empty());
 }
 
-/// The knobs that removing set 1 writes, on a machine with that kernel.
+/// The knobs that the removal of set 1 writes, on a machine with that kernel.
 fn written_to_remove(release: &str, v1: bool) -> Vec<String> {
     let made = HandMade::new(4, v1);
     made.file("proc/sys/kernel/osrelease", release);
@@ -38,7 +38,7 @@ fn written_to_remove(release: &str, v1: bool) -> Vec<String> {
 #[test]
 fn what_goes_with_a_directory_is_not_written_first() {
     assert_eq!(written_to_remove("6.17.0\n", false), ["dir:/mpset1", "controller:/"]);
-    // Before 6.15 a partition that is removed keeps its CPUs for some time.
+    // Before 6.15 a removed partition keeps its CPUs for some time.
     let slow = ["cg:/mpset1/cpuset.cpus.partition", "dir:/mpset1", "controller:/"];
     assert_eq!(written_to_remove("6.12.0\n", false), slow);
 }
@@ -88,7 +88,7 @@ fn masks_of_kernel_threads_outlive_partitions() {
         made.file("proc/sys/kernel/osrelease", release);
         made.process(2, &[2], "kthreadd", KERNEL);
         made.process(18, &[18], "kswapd0", KERNEL);
-        // As this kernel remembers it: until a partition takes CPUs.
+        // In the form that this kernel remembers until a partition takes CPUs.
         made.file("proc/18/task/18/mask", "0-1 in /:");
         made.process(19, &[19], "irq/24-nvme0q1", KERNEL);
         made.file("proc/19/task/19/mask", "1 in /:");
@@ -215,7 +215,7 @@ fn one_thread_can_be_bound_alone_only_on_version_1() {
     let sets: Vec<PsetId> = threads.lwps(Pid(20)).unwrap().iter().map(|l| l.set).collect();
     assert_eq!(sets, [PsetId::DEFAULT, PsetId(1)]);
     drop(writer);
-    // Destroying the set brings a single thread back too.
+    // Destroying the set moves a single thread back, too.
     destroy(&machine, 1).unwrap();
     assert!(threads.lwps(Pid(20)).unwrap().iter().all(|l| l.set.is_default()));
 
@@ -394,7 +394,7 @@ fn inside_a_namespace_that_is_no_partition_a_set_is_steered() {
 
 #[test]
 fn sets_of_a_hundred_thousand_processors_are_changed_in_proportion() {
-    // Each comparison of every CPU with every other one makes this minutes.
+    // Comparing every CPU with every other one would take minutes.
     let made = HandMade::new(4, false);
     for name in ["possible", "present", "online"] {
         made.file(&format!("sys/devices/system/cpu/{name}"), "0-99999\n");
@@ -414,7 +414,7 @@ fn sets_of_a_hundred_thousand_processors_are_changed_in_proportion() {
     destroy(&machine, 1).unwrap();
 }
 
-/// A tree of version 2 with partitions that another program made: an isolated one of CPU 3, and one with a partition below it.
+/// A version 2 tree with foreign partitions: an isolated one with CPU 3, and one with a child partition.
 fn with_partitions() -> HandMade {
     let made = HandMade::new(8, false);
     made.file("proc/sys/kernel/osrelease", "6.12.0\n");
@@ -444,7 +444,7 @@ fn a_partition_of_another_program_is_not_taken() {
     assert_eq!(made.snapshot(), before);
 }
 
-/// A tree of version 1 as `cset shield` makes it: two exclusive cpusets, one for the system and one for a program.
+/// A version 1 tree as `cset shield` creates it: two exclusive cpusets, one for the system and one for a program.
 fn with_shield() -> HandMade {
     let made = HandMade::new(8, true);
     for (group, cpus) in [("system", "0-5"), ("user", "6-7")] {
@@ -477,7 +477,8 @@ fn an_exclusive_cpuset_of_another_program_is_not_taken() {
     assert_eq!(made.snapshot(), before);
 }
 
-/// Another program takes CPUs 2 and 3 off-line, which are set 1, and on-line again: what version 1 does to the set and to process 20 in it.
+/// Another program takes CPUs 2 and 3, which are set 1, off-line and on-line again. Emulates the effects of version 1 on the set
+/// and on process 20 in it.
 fn lose_and_return(made: &HandMade) {
     for (online, state) in [("0-1", "0"), ("0-3", "1")] {
         made.file("sys/devices/system/cpu/online", &format!("{online}\n"));
@@ -492,7 +493,7 @@ fn lose_and_return(made: &HandMade) {
     made.moved(20, "/mpset1/from+web", "/");
 }
 
-/// A process in a group of another program, bound to set 1.
+/// A process in a foreign cgroup, bound to set 1.
 fn with_member() -> HandMade {
     let made = HandMade::new(4, true);
     made.group("web", "0-3", "member");
@@ -545,7 +546,7 @@ fn a_process_that_another_program_moved_is_no_member() {
 
 #[test]
 fn what_is_started_in_the_default_set_lists_no_cpu_of_a_partition() {
-    // Before 7.0 a list that overlaps with a partition beside it makes the partition invalid.
+    // Before 7.0 a list that overlaps a sibling partition makes the partition invalid.
     let made = with_partitions();
     let machine = made.machine();
     create(&machine, &[1], EXCLUSIVE).unwrap();
@@ -588,7 +589,7 @@ fn threads_of_threaded_groups_return_to_their_own() {
     let before = made.snapshot();
     let machine = made.machine();
     create(&machine, &[3], EXCLUSIVE).unwrap();
-    // By the end of the set, and by unbinding.
+    // At the end of the set, and by unbinding.
     for ends in [true, false] {
         bind(&machine, 300, Some(1)).unwrap();
         for tid in [300, 301, 302] {

@@ -1,4 +1,4 @@
-//! States of many CPUs in one change: what each is told, and what it costs.
+//! Changes of many CPUs at once: the result for each CPU, and the cost.
 
 use crate::common::HandMade;
 use crate::common::commands::{SHARED, cpus, create};
@@ -28,7 +28,7 @@ fn processors_that_are_named_together_are_told_what_each_would_be_told_alone() {
             create(&machine, &[6, 7], SHARED).unwrap();
             machine
         });
-        // One that does not exist, one twice, the last one of the set, and the last one of the default set.
+        // A missing CPU, a duplicate, the last CPU of the set, and the last CPU of the default set.
         for (numbers, to) in [
             (vec![1, 9, 2, 2, 7], State::OffLine),
             (vec![6, 0, 3, 4, 5, 1], State::OffLine),
@@ -45,7 +45,7 @@ fn processors_that_are_named_together_are_told_what_each_would_be_told_alone() {
     }
 }
 
-/// How often this thread has read; none where the kernel does not count.
+/// Number of read system calls of this thread; `None` where the kernel does not count them.
 fn reads() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
@@ -78,9 +78,9 @@ fn many_processors_change_their_state_with_reads_in_proportion() {
             reads().unwrap() - before
         };
         let (few, many) = (cost(100), cost(400));
-        // Four times as many. Looking at each anew for each of them would be sixteen times.
+        // Four times as many CPUs. Reading every CPU for each of them would cost sixteen times as much.
         assert!(many < few * 6, "{few} and {many} reads, version 1: {v1}");
-        // One record, one switch, each looked at before and when it is written, twice.
+        // Per CPU: one record and one online file, each read before the change and when it is written, twice.
         assert!(many < 400 / 2 * 30, "{many} reads, version 1: {v1}");
     }
 }

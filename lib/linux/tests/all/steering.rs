@@ -1,4 +1,4 @@
-//! Interrupts, kernel work and packet steering that keep away from CPUs, on roots made by hand.
+//! Steering of interrupts, unbound workqueues and packet steering away from CPUs, on synthetic roots.
 
 use crate::common::HandMade;
 use crate::common::commands::cpus;
@@ -8,7 +8,7 @@ use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-/// Hears whenever one of the hand-made interrupts' lists is opened. Two openings of the same list in a row count once.
+/// Detects each open of an interrupt's list. Two consecutive opens of the same list count once.
 fn listening(made: &HandMade) -> OwnedFd {
     let inotify = init(CreateFlags::NONBLOCK).unwrap();
     for irq in 24..28 {
@@ -18,7 +18,7 @@ fn listening(made: &HandMade) -> OwnedFd {
     inotify
 }
 
-/// How many openings were heard since the last time.
+/// The number of opens since the last call.
 fn heard(inotify: &OwnedFd) -> usize {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut events = Reader::new(inotify, &mut buffer);
@@ -45,7 +45,7 @@ fn a_change_of_states_looks_at_each_interrupt_once() {
 fn an_interrupt_that_went_with_its_processor_comes_back_with_it() {
     let made = HandMade::new(4, false);
     made.file("proc/irq/25/smp_affinity_list", "3\n");
-    // It accepts lists and takes none.
+    // It accepts lists and does not apply them.
     made.file("state/refused", "proc:irq/25/smp_affinity_list\n");
     let machine = made.machine();
     let set = |state| {
@@ -55,7 +55,7 @@ fn an_interrupt_that_went_with_its_processor_comes_back_with_it() {
     };
     set(State::OffLine);
     assert_eq!(made.read("proc/irq/25/smp_affinity_list"), "3", "it is not asked again");
-    // The kernel takes it along all the same.
+    // The kernel moves it with its CPU.
     made.file("proc/irq/25/smp_affinity_list", "0-2\n");
     Writer::open(&machine).unwrap().settle().unwrap();
     assert_eq!(made.read("proc/irq/25/smp_affinity_list"), "0-2");
@@ -89,7 +89,7 @@ fn no_intr_moves_every_interrupt_and_on_line_brings_it_back() {
     assert_eq!(states, [State::OnLine, State::OnLine, State::NoIntr, State::NoIntr]);
     let last = machine.processors().unwrap().prepare_states(&cpus(&[0, 1]), State::NoIntr, false);
     assert_eq!(last.unwrap_err().to_string(), "CPU 1: it is the last one that takes interrupts");
-    // A device that appears later is steered at the next change.
+    // A new device is steered at the next change.
     made.file("proc/irq/40/smp_affinity_list", "0-3\n");
     Writer::open(&machine).unwrap().settle().unwrap();
     assert_eq!(made.read("proc/irq/40/smp_affinity_list"), "0-1");

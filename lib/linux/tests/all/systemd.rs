@@ -1,11 +1,11 @@
-//! Sets on a host whose cgroup tree belongs to systemd: everything is asked of its manager, and put back.
+//! Sets on a host whose cgroup tree belongs to systemd: all changes go through its manager, and are undone.
 
 use crate::common::HandMade;
 use millpond_machine::facets::CreateOptions;
 use millpond_machine::{Change, Knobs, Machine, Refusal, Writer};
 use millpond_model::{CpuId, Pid, PsetId, PsetMode};
 
-/// A machine of eight CPUs that systemd manages: a session and two services, nobody with a list.
+/// A machine of eight CPUs that systemd manages: a session and two services, without CPU lists.
 fn managed(kernel: &str) -> HandMade {
     let made = HandMade::new(8, false);
     made.file("proc/sys/kernel/osrelease", kernel);
@@ -30,7 +30,7 @@ fn managed(kernel: &str) -> HandMade {
 
 const SESSION: &str = "/user.slice/user-0.slice/session-1.scope";
 
-/// A process of one thread in a unit.
+/// A single-threaded process in a unit.
 fn process_in(made: &HandMade, pid: u32, unit: &str) {
     made.process(pid, &[pid], "work", 0);
     for file in ["cgroup.procs", "cgroup.threads"] {
@@ -96,7 +96,7 @@ fn a_set_is_a_slice_of_its_own() {
     assert_eq!(made.read("cgroup/cgroup.subtree_control"), "cpuset", "given by systemd");
     assert!(machine.journal().baselines().is_empty(), "nothing of anybody else's was changed");
     assert_eq!(only(&machine), (PsetMode::Own, vec![]));
-    // Resized in place: never through `member`.
+    // Resized in place, without passing through `member`.
     let psets = machine.psets().unwrap();
     let change = psets.prepare_assign(PsetId(1), &cpus(&[4]), false).unwrap();
     let knobs: Vec<&str> = change.steps.iter().map(|s| s.knob.0.as_str()).collect();
@@ -148,7 +148,7 @@ fn a_process_moves_in_by_a_scope_and_goes_back_to_its_unit() {
     bind(&machine, 20, Some(1));
     assert_eq!(made.read("proc/20/cgroup"), "0::/mpset1.slice/mpset1-20-1.scope");
     assert_eq!(machine.os().label("/mpset1.slice/mpset1-20-1.scope", "origin").unwrap().unwrap(), SESSION);
-    // What it starts stays with it, also when it moves on.
+    // Its children stay in the scope, even if it moves.
     made.born(22, 22, (20, 20));
     bind(&machine, 20, Some(2));
     assert_eq!(made.read("proc/20/cgroup"), "0::/mpset2.slice/mpset2-20-1.scope");
@@ -231,7 +231,7 @@ fn several_services_are_steered_and_everybody_else_is_asked_aside_by_property() 
         destroy(&machine, 1);
         assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
         assert!(no_drop_ins(&made));
-        // A second set is not hindered by the lists that the kernel kept.
+        // The lists that the kernel kept do not prevent a second set.
         create(&machine, &[5]);
         assert_eq!(only(&machine), (PsetMode::Own, vec![]));
         destroy(&machine, 1);

@@ -1,4 +1,4 @@
-//! Topologies of synthetic trees, against listings that are written by hand.
+//! Topologies of synthetic trees, compared with handwritten listings.
 
 use crate::common::HandMade;
 use crate::common::shape::Shape;
@@ -8,7 +8,7 @@ use millpond_machine::{Fences, Lgroups, Machine, MemoryJournal, Processors, Writ
 use millpond_model::{CoreKind, CpuId, CpuSet, SetMemory, Shelter, State, Topology};
 use std::fs;
 
-/// A machine of that shape.
+/// A machine of this shape.
 fn made(text: &str) -> HandMade {
     let shape = Shape::new(text);
     let made = HandMade::new(u32::try_from(shape.present().len()).unwrap(), false);
@@ -16,7 +16,7 @@ fn made(text: &str) -> HandMade {
     made
 }
 
-/// The cores of each chip, the CPUs of each lgroup; the kinds and the instruction set, where they are not those of most machines.
+/// The cores of each chip and the CPUs of each lgroup; kinds and instruction set only if they are unusual.
 fn listing(topology: &Topology) -> String {
     let chips = topology.cores_by_chip().into_iter().map(|(chip, cores)| {
         let cores: Vec<String> = cores.iter().map(|core| core.cpus.to_string()).collect();
@@ -49,7 +49,7 @@ fn shapes_have_the_listings_of_their_hardware() {
         ("1x4x1", "chip 0: 0 1 2 3; lgroup 0: 0-3"),
         ("2x2x2 nodes=2", two),
         ("2x2x2 split nodes=2", split),
-        // One CPU of a core, a whole core, a whole chip.
+        // Off-line: one CPU of a core, a whole core, a whole chip.
         ("2x2x2 nodes=2 off=6", two),
         ("2x2x2 nodes=2 off=6-7", two),
         ("2x2x2 nodes=2 off=4-7", two),
@@ -65,7 +65,7 @@ fn shapes_have_the_listings_of_their_hardware() {
         ("2x2x2 split nodes=2 nosmt", split),
         ("1x2x4 arch=ppc64le smt=2", "chip 0: 0-3 4-7; lgroup 0: 0-7; ppc64le"),
         ("1x2x8 arch=ppc64le smt=4", "chip 0: 0-7 8-15; lgroup 0: 0-15; ppc64le"),
-        // Emulated nodes; several nodes of a chip; a node without CPUs on-line.
+        // Emulated nodes; several nodes per chip; a node without on-line CPUs.
         (
             "1x4x1 fake=4 arch=aarch64",
             "chip 0: 0 1 2 3; lgroup 0: 0-3; lgroup 1: 0-3; lgroup 2: 0-3; lgroup 3: 0-3; aarch64",
@@ -89,7 +89,7 @@ fn shapes_have_the_listings_of_their_hardware() {
     ] {
         let made = made(shape);
         assert_eq!(read(&made), expected, "{shape}");
-        // A capture of the machine is read as it was.
+        // A capture of the machine has the same topology.
         let into = tempfile::tempdir().unwrap();
         let copy = into.path().join("copy");
         capture(&Root::captured(made.dir.path()), &copy).unwrap();
@@ -100,7 +100,7 @@ fn shapes_have_the_listings_of_their_hardware() {
 
 #[test]
 fn what_was_on_line_keeps_its_place_however_many_go_off_line() {
-    // Numbers that fit no pattern, and chips without a number.
+    // Numbers without a pattern, and chips without a number.
     for text in [
         "2x3x2 split nodes=2",
         "2x3x2 nodes=2 l3=2",
@@ -113,7 +113,7 @@ fn what_was_on_line_keeps_its_place_however_many_go_off_line() {
         let gone: Vec<CpuId> = if text.contains("e=4") {
             vec![CpuId(1), CpuId(5), CpuId(6)]
         } else {
-            // All of the first chip but its first CPU, which is the last of all that the machine needs.
+            // All CPUs of the first chip except CPU 0, the last one that the machine needs.
             vec![CpuId(1), CpuId(2), CpuId(3), CpuId(8)]
         };
         let machine = made.machine();
@@ -132,7 +132,7 @@ fn the_kernel_counts_more_than_the_record() {
     let machine = made.machine();
     let change = machine.prepare_state(CpuId(3), State::OffLine, false).unwrap();
     Writer::open(&machine).unwrap().commit(change).unwrap();
-    // Another machine is booted with the same state.
+    // Another machine boots with the same state directory.
     Shape::new("1x2x2").write_with(made.dir.path(), &"0-2".parse().unwrap());
     assert_eq!(read(&made), "chip 0: 0-1 2-3; lgroup 0: 0-3");
     made.file("state/records/topology", "{\"seen\": 7}");
@@ -162,7 +162,7 @@ fn a_cpu_that_was_replaced_has_its_new_place() {
     };
     switch(State::OffLine);
     switch(State::OnLine);
-    // A hypervisor takes CPU 3 out, and adds it to the first chip.
+    // A hypervisor removes CPU 3, and adds it to the first chip.
     let dir = "sys/devices/system";
     made.file(&format!("{dir}/cpu/cpu3/topology/physical_package_id"), "0\n");
     fs::remove_dir(made.dir.path().join(format!("{dir}/cpu/cpu3/node1"))).unwrap();
@@ -172,7 +172,7 @@ fn a_cpu_that_was_replaced_has_its_new_place() {
     let now = "chip 0: 0 1 3; chip 1: 2; lgroup 0: 0-1,3; lgroup 1: 2";
     assert_eq!(read(&made), now);
     switch(State::OffLine);
-    // What the kernel shows of a CPU that is off-line.
+    // The kernel's view of an off-line CPU.
     fs::remove_dir_all(made.dir.path().join(format!("{dir}/cpu/cpu3/topology"))).unwrap();
     made.file(&format!("{dir}/node/node0/cpulist"), "0-1\n");
     assert_eq!(read(&made), now);
@@ -193,7 +193,7 @@ fn emulated_nodes_are_lgroups_with_the_same_cpus() {
     assert_eq!(nodes.iter().map(|n| n.cpus.to_string()).collect::<Vec<_>>(), ["0-3", "0-3"]);
     let topology = machine.topology().unwrap();
     assert!(topology.processors().iter().all(|p| p.lgroup.0 == 0));
-    // Without links it is the first node.
+    // Without links the first node is used.
     for cpu in 0..4 {
         fs::remove_dir(made.dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/node0"))).unwrap();
     }
@@ -248,7 +248,7 @@ fn cpus_that_others_have_are_reserved() {
         [&reserved.isolated, &reserved.partitions, &reserved.bound].map(ToString::to_string)
     };
     assert_eq!(sorted(&machine.reserved().unwrap()), ["5", "2-3", "4"]);
-    // A set of ours is none of another program.
+    // Our own set does not count as another program's.
     let change =
         machine.psets().unwrap().prepare_create(&[CpuId(1)], CreateOptions::default(), false).unwrap();
     Writer::open(&machine).unwrap().commit(change).unwrap();

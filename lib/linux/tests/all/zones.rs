@@ -1,4 +1,4 @@
-//! CpuStates cgroups that become members of a set as they are: in place where the kernel can, steered where not.
+//! Existing cgroups that become members of a set: as partitions in place where the kernel supports it, else by narrowing others.
 
 use crate::common::HandMade;
 use millpond_machine::facets::CreateOptions;
@@ -12,7 +12,7 @@ fn group(made: &HandMade, path: &str, cpus: &str) {
     }
     if made.group_root() == "cgroup" {
         made.file(&format!("{dir}/cgroup.subtree_control"), "cpuset\n");
-        // The file came with 6.7.
+        // This file exists since 6.7.
         if !made.read("proc/sys/kernel/osrelease").starts_with("6.1.") {
             made.file(&format!("{dir}/cpuset.cpus.exclusive"), "");
         }
@@ -22,7 +22,7 @@ fn group(made: &HandMade, path: &str, cpus: &str) {
     }
 }
 
-/// A machine with two services in a slice, and a user slice beside it.
+/// A machine with two services in a slice, and a user slice next to it.
 fn served(v1: bool, kernel: &str) -> HandMade {
     let made = HandMade::new(4, v1);
     made.file("proc/sys/kernel/osrelease", kernel);
@@ -110,7 +110,7 @@ fn several_standing_groups_are_steered_and_everybody_else_is_asked_aside() {
         "",
         "a slice leaves its services their processors"
     );
-    // A new neighbour is asked aside at the next check.
+    // A new sibling is narrowed at the next settling.
     group(&made, "system.slice/c.service", "");
     Writer::open(&machine).unwrap().settle().unwrap();
     assert_eq!(made.read("cgroup/system.slice/c.service/cpuset.cpus"), "0-1");

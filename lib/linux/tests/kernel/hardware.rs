@@ -1,4 +1,5 @@
-//! Counters on the kernel at hand: what the kernel itself counts, since that is there without hardware. Where the rights are missing, that is said.
+//! Counters of the running kernel. Uses software events, which exist without counter hardware. Prints a message where rights are
+//! missing.
 
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::facets::{Follow, Happening, Tracked, Wanted};
@@ -6,7 +7,7 @@ use millpond_machine::{HardwareCounters, Machine, MemoryJournal, Reason, Refusal
 use millpond_model::{Nanos, Pid};
 use std::process::Command;
 
-/// Longer than any of these programs lives.
+/// Longer than the run time of any of these programs.
 const LONG: Nanos = Nanos(60_000_000_000);
 
 fn machine() -> (tempfile::TempDir, LinuxMachine) {
@@ -19,7 +20,7 @@ fn faults() -> Vec<Vec<Wanted>> {
     vec![vec![Wanted { counter: 0, event: "page-faults".into(), user: true, sys: false }]]
 }
 
-/// Whether a test cannot be made here; says so.
+/// Whether a test cannot run here; prints a message if so.
 fn skips(test: &str, refusal: &Refusal) -> bool {
     let missing = matches!(refusal.reason, Reason::Absent(_) | Reason::NotPermitted);
     if missing {
@@ -59,7 +60,7 @@ fn a_program_is_followed_through_forks_and_other_programs_to_its_end() {
             Happening::Ended(reading) => counted += reading.counted.values[0],
             Happening::Exited { pid } => exited.push(pid),
             Happening::Over => break,
-            // A signal for another thread of this process may end a wait.
+            // A signal for another thread of this process may end the wait.
             Happening::Due if machine.clock().now() < deadline => {}
             Happening::Due | Happening::NotCounted { .. } => panic!("it should have ended"),
         }

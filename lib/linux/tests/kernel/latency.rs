@@ -1,5 +1,5 @@
-//! The latency probe on the machine at hand: how figures relate, not how large they are. It needs the rights for the real-time class and locked memory,
-//! and for stages those for programs in the kernel; where they are missing it says so and is skipped.
+//! The latency probe on the running machine. Checks relations between figures, not their magnitude. It needs the rights for the
+//! real-time class and locked memory, and for stages those for BPF programs. Without them it is skipped with a message.
 
 use millpond_linux::{LinuxMachine, Root};
 use millpond_machine::facets::{LatencyProbe, LatencyWatch, ProbePlan, Stamps};
@@ -15,7 +15,7 @@ fn machine() -> (LinuxMachine, tempfile::TempDir) {
     (LinuxMachine::open(Root::live(dir.path().into()), Box::new(MemoryJournal::default())), dir)
 }
 
-/// The last CPU that we may use.
+/// The last CPU that this process may use.
 fn last() -> CpuId {
     let ours = sched_getaffinity(None).unwrap();
     let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| ours.is_set(*cpu)).unwrap();
@@ -28,7 +28,7 @@ fn bind(pid: Pid, cpu: CpuId) {
     sched_setaffinity(Number::from_raw(i32::try_from(pid.0).unwrap()), &one).unwrap();
 }
 
-/// What a probe measures; or why there is none here.
+/// Runs a probe and checks its samples; `Err` if that is not possible here.
 fn measured(stamps: Stamps, check: impl FnOnce(&[LatencySample], &dyn LatencyWatch)) -> Result<(), String> {
     let (machine, _dir) = machine();
     let cpu = last();
@@ -70,7 +70,7 @@ fn every_wait_ends_behind_its_timer_and_the_next_one_begins_then() {
 fn stages_are_seen_and_add_up_and_what_ran_has_names() {
     let check = |samples: &[LatencySample], watch: &dyn LatencyWatch| {
         let staged: Vec<_> = samples.iter().filter_map(|s| Some((s.stages()?, s.total()))).collect();
-        // On a machine that others use some timers are due before one can wait for them.
+        // On a busy machine some timers are due before the probe can wait for them.
         assert!(staged.len() * 2 > samples.len(), "{} of {}", staged.len(), samples.len());
         for (stages, total) in &staged {
             assert_eq!(stages.iter().flatten().map(|stage| stage.0).sum::<u64>(), total.0);

@@ -1,4 +1,4 @@
-//! Whatever is typed about pools: no command panics, a status tells the truth, what is refused or only shown is not done.
+//! Random command lines about pools: no command panics, the status is correct, and a refused or only shown change is not made.
 
 use millpond_cmd::{Ctx, run};
 use millpond_golden::Stage;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::ffi::OsString;
 
-// No word may become the name of a file of the host.
+// No word may be interpreted as the name of a file of the host.
 const POOLADM: [&str; 10] =
     ["-c", "-s", "-x", "-n", "-e", "-cs", "--keep-others", "--json", "/etc/pooladm.conf", "no/where"];
 const POOLCFG: [&str; 6] = ["-d", "-h", "--json", "/etc/pooladm.conf", "no/where", "-q"];
@@ -55,7 +55,7 @@ fn any_line() -> impl Strategy<Value = Vec<&'static str>> {
             .prop_map(move |(script, words)| line("poolcfg", [vec!["-c", script], words].concat())),
         (select(&SCRIPTS[..])).prop_map(move |script| line("poolcfg", vec!["-d", "-c", script])),
         some(&POOLBIND).prop_map(move |words| line("poolbind", words)),
-        // An end is asked for behind whatever it is.
+        // Append a count, so that the command ends.
         some(&POOLSTAT).prop_map(move |words| line("poolstat", [words, vec!["1", "2"]].concat())),
         Just(vec!["pooladm", "-e"]),
         Just(vec!["pooladm", "-d"]),
@@ -74,12 +74,12 @@ fn tell(stage: &Stage, words: &[&str]) -> (u8, String) {
     (status, String::from_utf8(out).unwrap())
 }
 
-/// The machine without its time and its log of it.
+/// The state of the machine without its time and log.
 fn what_is(stage: &Stage) -> String {
     stage.sim().view(|s| format!("{:?}{:?}{:?}", s.tables, s.files, s.services))
 }
 
-/// A script that acts on a file at once leaves that behind when a later command fails.
+/// Whether a script acts on a file immediately. Such an effect stays if a later command fails.
 fn acts_at_once(line: &[&str]) -> bool {
     line.iter()
         .any(|word| ["discover", "create system", "destroy system"].iter().any(|at| word.starts_with(at)))
@@ -93,7 +93,7 @@ proptest! {
             let before = what_is(&stage);
             let (status, out) = tell(&stage, &line);
             prop_assert!(status <= 2, "{:?}", line);
-            // poolbind binds what it can.
+            // poolbind binds as many as possible.
             if status == 2 || (status == 1 && line[0] != "poolbind" && !acts_at_once(&line)) {
                 prop_assert_eq!(what_is(&stage), before, "{:?} was refused and did something", line);
             }

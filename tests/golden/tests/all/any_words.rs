@@ -1,4 +1,4 @@
-//! Whatever is typed: no command panics, a status tells the truth, and what is only shown is not done.
+//! Random command lines: no command panics, the status is correct, and a change that is only shown is not made.
 
 use millpond_cmd::{Ctx, run};
 use millpond_golden::Stage;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::ffi::OsString;
 
-/// Words that mean something to at least one of the commands, and some that mean nothing to any.
+/// Words that are valid for at least one of the commands, and some invalid ones.
 const WORDS: [&str; 52] = [
     "-a",
     "-b",
@@ -73,7 +73,7 @@ fn any_line() -> impl Strategy<Value = Vec<&'static str>> {
     })
 }
 
-/// A line that starts a workload, or tries to.
+/// A command line that starts a workload, or tries to.
 fn any_start() -> impl Strategy<Value = Vec<&'static str>> {
     let form = select(vec![
         vec!["psrset", "-e", "0"],
@@ -105,7 +105,7 @@ fn tell(stage: &Stage, words: &[&str]) -> Told {
     Told { out: String::from_utf8(out).unwrap(), status }
 }
 
-/// A machine with two sets and some bindings, so that words have something to meet.
+/// A machine with two sets and some bindings.
 fn machine() -> Stage {
     let stage = Stage::new(SimMachine::named("x4200").unwrap());
     for line in ["psrset -c 2-3", "psrset -c", "psrset -b 1 204 149/1", "pbind -b 2 204/2", "pbind -b 0 101"]
@@ -176,7 +176,7 @@ proptest! {
         if line.contains(&"--help") || told.status == 2 {
             return Ok(());
         }
-        // A refusal before anything was tried has nothing to answer.
+        // A refusal before any attempt prints no document.
         if told.status == 1 && told.out.is_empty() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The figures in the document are those of the program.
+//! The figures in the documents equal the program's results.
 
 use millpond_experiments::{EXPERIMENTS, OWN, named};
 use millpond_golden::document::{
@@ -43,7 +43,7 @@ fn the_session_about_shares_is_what_the_shell_says() {
     assert_eq!((played.commands, played.differences.as_str()), (1, ""));
 }
 
-/// Sessions stand between `<!-- session MACHINE: begin -->` and its end, in the form of a transcript.
+/// Sessions are between `<!-- session MACHINE: begin -->` and its end, in the form of a transcript.
 #[test]
 fn sessions_of_guides_are_what_commands_say() {
     let base = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -56,7 +56,7 @@ fn sessions_of_guides_are_what_commands_say() {
             let session = rest.split("<!--").next().unwrap().trim().trim_matches('`').trim();
             let session =
                 session.replace(&format!("sim --echo {machine} "), &format!("sim --echo {machine} scripts/"));
-            // A guide shows an empty line as one.
+            // A guide shows an empty output line as an empty line.
             let session = session.replace("\n\n", "\n|\n");
             let text = format!("@ machine {machine}\n{session}\n");
             let played = millpond_golden::play(&text, &base.join("machines")).unwrap();
@@ -71,7 +71,7 @@ fn sessions_of_guides_are_what_commands_say() {
 fn every_experiment_of_our_own_has_a_place() {
     for experiment in OWN {
         if experiment.name == "twin" {
-            // It measures the machine at hand.
+            // This experiment measures the running machine.
             assert!(TWIN.contains("millpond experiment twin --machine real"));
             continue;
         }

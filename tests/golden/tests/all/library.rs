@@ -1,4 +1,4 @@
-//! Experiments that call the library for real-time programs, with the one that cargo built beside this test.
+//! Experiments that call the library for real-time programs, with the library that cargo built in the same directory.
 
 use millpond_cmd::{Ctx, Exit, run};
 use millpond_golden::breach;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Of the package millpond-rt, on which this one depends so that it is built.
+/// From the package millpond-rt. This package depends on it, so that it is built.
 fn library() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libmillpond_rt.so")
 }
 
-/// What `millpond experiment WORDS --library …` does: status, output and messages.
+/// Runs `millpond experiment WORDS --library …`. Returns status, output and error output.
 fn experiment(words: &[&str]) -> (Exit, String, String) {
     let begin = ["millpond", "experiment"].map(OsString::from).into_iter();
     let named = [OsString::from("--library"), library().into_os_string()];

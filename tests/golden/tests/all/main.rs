@@ -1,4 +1,4 @@
-//! The figures and pages that are generated, and random words, in one executable.
+//! Tests of generated figures and pages, and of random command lines, in one executable.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Documents that no transcript prints, against the schemas of their commands.
+//! Documents that no transcript prints, validated against the schemas of their commands.
 
 use millpond_cmd::{Ctx, run};
 use millpond_experiments::demo::{Arm, ArmKind, Demo, JobResult, Moved, Phase, Seen, Story};
@@ -14,7 +14,7 @@ use millpond_workloads::stream::{Flow, StreamResult};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
-/// Runs a command on a machine, or on the one at hand, and checks each line that it prints.
+/// Runs a command on a machine, or on the running one, and validates each line of its output.
 fn check(session: Option<&Session>, line: &str) {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let given: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -70,7 +70,7 @@ fn on_a_captured_machine() {
     }
 }
 
-/// Holds a document that no machine here prints against the schema of a command.
+/// Validates a document that no machine here prints against the schema of a command.
 fn hold(command: &str, mut document: Value) {
     document["version"] = 1.into();
     let words = [command.to_owned(), "--json".to_owned()];

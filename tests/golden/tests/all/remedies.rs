@@ -1,5 +1,5 @@
-//! Every command that a message of the program advises exists, and has the options that it names. Transcripts try each on the machine where it was
-//! printed (`play`).
+//! Every command that a message recommends exists and has the named options. Transcripts also try each on the machine that
+//! printed it (`play`).
 
 use millpond_cmd::COMMANDS;
 use millpond_cmd::remedy::commands;
@@ -21,7 +21,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The string literals of a source before its tests, with `1` in the place of each value that is inserted.
+/// The string literals of a source before its tests, with `1` for each inserted value.
 fn literals(source: &str) -> Vec<String> {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! Files of `docs/reference/json` are the schemas that the program has, and `fields.md` is its catalogue. `MILLPOND_WRITE_REFERENCE=1` writes them anew.
+//! The files of `docs/reference/json` equal the program's schemas, and `fields.md` equals its catalogue.
+//! `MILLPOND_WRITE_REFERENCE=1` writes them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -17,7 +17,7 @@ is_ended() {
 }
 before=$(ran)
 if kernel_at_least 7 0; then
-    # The kernel keeps a part of each CPU for threads of the scheduler.
+    # The kernel reserves a part of each CPU for threads of the scheduler.
     sleep 20
     want enabled "$(cat /sys/kernel/sched_ext/state)" "beside a thread in RT: $(cat schedd.said)"
     [ $(($(ran) - before)) -gt 100000000 ] || fail "the thread beside it ran for $(($(ran) - before)) ns in 20 s"
@@ -25,7 +25,7 @@ if kernel_at_least 7 0; then
     stops_schedd
     ok
 fi
-# The kernel ends the scheduler, which says so and whose thread it was.
+# The kernel ends the scheduler, which reports this and the blocked thread.
 within 60 is_ended
 status=0
 wait $schedd || status=$?

@@ -10,9 +10,9 @@ for pid in "$@"; do
 done
 need priocntl -s -c FX -m 20 -p 20 $1
 need priocntl -s -c IA $2
-# A file of the kernel takes what poold would write, without the start of a program each time.
+# Write to the kernel's file what poold would write, without starting a program each time.
 cpus=$root/mpset$id/cpuset.cpus
-# An emulated machine manages about 80 a second.
+# An emulated machine makes about 80 changes per second.
 times=0
 while [ $times -lt 3000 ]; do
     for list in 2 2-3 1-2 1-3; do

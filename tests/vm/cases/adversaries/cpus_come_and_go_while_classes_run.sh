@@ -17,10 +17,10 @@ while [ $turn -lt 4 ]; do
     turn=$((turn + 1))
 done
 want enabled "$(cat /sys/kernel/sched_ext/state)" "after CPUs came and went"
-# Everybody still runs.
+# All threads still run.
 runs $spinners
 pbind -u $1 $2 >/dev/null
-# Sets may change at any time, too.
+# Change sets at the same time.
 turn=0
 while [ $turn -lt 3 ]; do
     id=$(psrset -c 1 2 | sed -n 's/^created processor set \([0-9]*\)$/\1/p')

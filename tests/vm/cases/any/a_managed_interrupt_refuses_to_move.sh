@@ -1,4 +1,4 @@
-# The queues of a virtio disk: their interrupts are the kernel's to place.
+# The kernel manages the affinity of the interrupts of a virtio disk's queues.
 [ -b /dev/vda ] || skip "this guest has no disk"
 irq=$(irqs_of req.0 | head -n 1)
 [ -n "$irq" ] || fail "the disk has no interrupt called req.0"

@@ -1,4 +1,4 @@
-# The mask asked for is told at once; where the interrupt really goes, only after it occurred again, unless interrupts are remapped.
+# A new mask can be read back at once. The interrupt only moves when it occurs again, unless interrupts are remapped.
 [ "$nics" -ge 1 ] || skip "this guest has no network card"
 irq=$(irqs_of virtio1-config | head -n 1)
 [ -n "$irq" ] || fail "the first card has no interrupt called config"

@@ -1,10 +1,10 @@
-# vmxnet3 has an interrupt for each queue: many flows raise several of them, and all go where their masks are told.
+# vmxnet3 has an interrupt per queue. Many flows raise several of them, and all move to the CPUs of their masks.
 [ "$nics" -ge 3 ] || skip "this guest has no card with many queues"
 nics_apart
 queues=$(irqs_of eth2-rxtx)
 [ "$(echo "$queues" | wc -l)" -ge 4 ] || fail "the card has the interrupts $(echo $queues)"
 
-# Nobody listens there: each attempt is a flow of its own, and an answer.
+# No program listens on these ports: each attempt is a separate flow with an answer.
 flows() {
     for port in $(seq 5001 5024); do in_c nc -w 5 10.77.0.1 "$port" 2>/dev/null || true; done
 }
@@ -17,7 +17,7 @@ on_cpu() { # cpu: sum over all queues
     for irq in $queues; do sum=$((sum + $(irq_count "$irq" "$1"))); done
     echo $sum
 }
-# The answers of the neighbours are known from here on.
+# From here on the neighbours' addresses are known.
 flows
 busy=0
 for irq in $queues; do
@@ -27,7 +27,7 @@ echo "$busy queues were busy"
 [ $busy -ge 2 ] || fail "only $busy queues were busy"
 for to in 1 $((cpus - 1)); do
     for irq in $queues; do write /proc/irq/$irq/smp_affinity_list $to; done
-    # Without remapping each moves at its next interrupt, so some flows come first.
+    # Without remapping each moves at its next interrupt, so some flows are needed first.
     within 50 moved_to $to
     there=$(on_cpu $to)
     elsewhere=$(($(on_cpu 0) + $(on_cpu 2)))

@@ -1,4 +1,4 @@
-# Frames between two cards, each in a namespace of its own, raise the receiving card's interrupt on the CPU that its mask names.
+# Frames between two cards in separate namespaces raise the receiving card's interrupt on the CPU of its mask.
 [ "$nics" -ge 2 ] || skip "this guest has no two network cards"
 nics_apart
 irq=$(irqs_of virtio2-input | head -n 1)

@@ -1,4 +1,4 @@
-# Sockets, cores, threads and nodes read back from sysfs.
+# Sockets, cores, threads and nodes in sysfs match the guest's configuration.
 cpu=/sys/devices/system/cpu
 want "0-$((cpus - 1))" "$(cat $cpu/online)" online
 each=$((cpus / nodes))

@@ -14,11 +14,11 @@ want 7 "$(policy_of $1)" "its policy"
 is_alone() {
     running_on | awk -v a=$1 -v b=$2 '{ at[$1] = $2 } END { exit !(at[a] + at[b] == 5 && at[a] != at[b]) }'
 }
-# The two better ones have the two CPUs of the set.
+# The two threads with better levels occupy the two CPUs of the set.
 within 30 is_alone $1 $2
-# One of the others is rescued.
+# A thread with a lower level is overdue and runs, too.
 runs $3
-# With one CPU fewer they share it, in slices.
+# With one CPU less they share it, in slices.
 need psrset -r "$id" 3
 sleep 3
 want enabled "$(cat /sys/kernel/sched_ext/state)" "after a CPU left the set"

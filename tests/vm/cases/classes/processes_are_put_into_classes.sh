@@ -32,18 +32,18 @@ case $(class_of $1) in " $1 3 "*) ;; *) fail "not in RT: $(priocntl -d $1)" ;; e
 need priocntl -s -c FX -m 0 -p 0 $1
 case $(class_of $1) in " $1 0 0 "*) ;; *) fail "not in FX 0: $(priocntl -d $1)" ;; esac
 
-# nice is three points of user priority each.
+# One nice level is three points of user priority.
 renice -n 10 -p $2 >/dev/null
 within 10 is_nice
 want " $2 -30 -30" "$(class_of $2)" "a nice process"
 
-# A command starts in a class.
+# Start a command in a class.
 priocntl -e -c FX -m 7 -p 7 sleep 100 &
 sleeper=$!
 within 20 is_seven
 kill $sleeper
 
-# What was asked for holds for the next scheduler, for children that are born later, too.
+# Classes persist for the next scheduler, also for children that are forked later.
 need priocntl -s -c FX -m 10 -p 5 -t 50 $1
 priocntl -e -c FX -m 7 -p 7 sh -c 'sleep 100 & echo $! >child; wait' &
 parent=$!
@@ -55,7 +55,7 @@ want " $2 0 0 0" "$(class_of $2)" "in the background by command"
 kill -KILL $schedd
 wait $schedd 2>/dev/null || true
 within 30 is_disabled
-# Without it a class is what the kernel's own policies make of it.
+# Without the scheduler, the class follows from the kernel's policy.
 want " $1 0 0" "$(class_of $1)" "without a scheduler"
 starts_schedd --whole
 within 20 is_five

@@ -5,7 +5,7 @@ spin 1
 for how in TERM KILL; do
     starts_schedd --whole
     want 1 "$(cat /sys/kernel/sched_ext/switch_all)" "the whole machine"
-    # There is one at a time.
+    # Only one can run at a time.
     status=0
     said=$(millpond schedd --state-dir other 2>&1) || status=$?
     want 1 $status "status of a second one"
@@ -17,7 +17,7 @@ for how in TERM KILL; do
     within 30 is_disabled
 done
 
-# Stopped, it goes on scheduling: no decision waits for it.
+# A stopped schedd keeps scheduling, because no decision depends on its process.
 starts_schedd
 want 0 "$(cat /sys/kernel/sched_ext/switch_all)" "threads in classes alone"
 kill -STOP $schedd

@@ -1,13 +1,14 @@
 # limit_s: 1500
 # leaves: anything
-# The tests of the agent with a real containerd, which keep others in their place on a host, where pools keep them out (cgroup version 2).
+# The tests of the agent with a real containerd. On a host they run without exclusion; here pools exclude other tasks (cgroup
+# version 2).
 . /words.sh
 [ -x /opt/containers/containerd ] || skip "containerd cannot be had here" "allow the download of Debian's packages"
 mkdir -p /containers /etc /var/lib /var/log
 mount -t tmpfs tmpfs /containers
 echo '127.0.0.1 localhost' >/etc/hosts
 : >/etc/resolv.conf
-# A kubelet wants an address of its own.
+# The kubelet needs its own address.
 ip addr add 192.0.2.10/24 dev lo
 export TMPDIR=/containers MILLPOND_NODE_TOOLS=/opt/containers MILLPOND_BIN_MILLPOND=/usr/local/bin/millpond PATH=/opt/containers:$PATH
 [ ! -x /opt/containers/bin/kubelet ] || export MILLPOND_KUBERNETES=/opt/containers

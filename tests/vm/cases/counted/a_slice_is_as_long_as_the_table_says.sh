@@ -1,14 +1,15 @@
 # limit_s: 600
 # leaves: nothing
 . /classes.sh
-# Two threads that compute sink to level 0 and stay there in turns: in this table no wait lifts a thread. The clock of this guest counts instructions.
+# Two threads that compute sink to level 0 and alternate there: in this table no wait lifts a thread. This guest's clock counts
+# instructions.
 table_of() {
     dispadmin -c TS -g | awk -v slice="$1" '
         /^ *[0-9]/ { level = $7; if (level == 0) $1 = slice; $4 = 32000; printf "%d %d %d %d %d # %d\n", $1, $2, $3, $4, $5, level; next }
         { print }' >table.txt
     need dispadmin -c TS -s table.txt
 }
-# What level 0 has run in milliseconds, and the slices that were used up there.
+# The run time at level 0 in milliseconds, and the number of slices used up there.
 at_0() {
     dispadmin --stats | awk '$1 == 0 { print $2, $6 }'
 }
@@ -16,7 +17,7 @@ starts_schedd --whole --rescue never
 spin 2
 for slice in 200 20 400; do
     table_of $slice
-    # The slices that had begun are over, and every thread is at level 0.
+    # All slices that had begun are over, and every thread is at level 0.
     sleep 2
     set -- $(at_0)
     sleep 8

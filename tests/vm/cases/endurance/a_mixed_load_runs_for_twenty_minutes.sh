@@ -1,7 +1,8 @@
 # limit_s: 7200
 # leaves: nothing
 . /classes.sh
-# How long the same work takes at the highest priority, in tenths of the shortest time: what the host gives the guest.
+# Duration of a fixed piece of work at the highest priority, in tenths of the shortest duration: the speed that the host gives the
+# guest.
 cat >pace.sh <<'END'
 least=
 while :; do
@@ -18,7 +19,7 @@ done
 END
 chrt -f 50 sh pace.sh &
 pace=$!
-# The kernel ends a scheduler under which a thread waits for 30 s. A guest that runs at a third of its speed proves nothing by that.
+# The kernel ends a scheduler when a thread waits for 30 s. In a guest at a third of its speed this is not the scheduler's fault.
 may_be_the_host() {
     dmesg | grep -q 'runnable task stall' || return 0
     slowest=$(sort -n paces | tail -n 1)
@@ -26,12 +27,12 @@ may_be_the_host() {
     [ "${slowest%% *}" -lt 30 ] ||
         skip "the host slowed the guest down to a third and less (${slowest%% *} tenths of the time ${slowest#* } s), and the kernel ended the scheduler" "run it on a quiet machine"
 }
-# The dispatch table of TS from a file.
+# Loads the dispatch table of TS from a file.
 loads() {
     dispadmin -c TS -s "$1" 2>refusal || { may_be_the_host; fail "dispadmin: $(cat refusal)"; }
 }
 starts_schedd --whole --audit
-# Sets come and go, CPUs go off-line and come back, tables change, beside processes that change at random.
+# Create and remove sets, switch CPUs off and on, and change tables, together with processes that change at random.
 live-classes --i-own-this-machine churn 1200 >said 2>&1 &
 churn=$!
 dispadmin -c TS -g >standard.txt
@@ -40,7 +41,7 @@ turn=0
 while [ -d /proc/$churn ] && kill -0 $churn 2>/dev/null; do
     turn=$((turn + 1))
     loads slow.txt
-    # Where processes are bound to one of its CPUs at the moment, the set is refused.
+    # The set is refused while processes are bound to one of its CPUs.
     id=$(psrset -c 1 2 2>refusal | sed -n 's/^created processor set \([0-9]*\)$/\1/p')
     [ -n "$id" ] || grep -q 'bound to it' refusal || fail "psrset: $(cat refusal)"
     echo 0 >/sys/devices/system/cpu/cpu3/online

@@ -1,7 +1,7 @@
 # limit_s: 500
 # leaves: nothing
-# Other programs have cgroups, partitions, masks and interrupts of their own. Whatever commands follow, and are undone: all of it is as it was, byte for byte.
-# What is observed is read by this script alone, with nothing of ours.
+# Other programs have cgroups, partitions, masks and interrupts of their own. After any sequence of commands and their undo, all
+# of these are unchanged, byte for byte. This script reads them without Millpond.
 rounds=4
 [ ! -e /thorough ] || rounds=12
 [ ! -e /brief ] || rounds=2
@@ -10,15 +10,15 @@ root=/sys/fs/cgroup
 [ "$cgroup" = v2 ] || root=/sys/fs/cgroup/cpuset
 others=
 
-# A number below $1 in $n, the same in each run.
+# A random number below $1 in $n, the same in each run.
 seed=20261129
 below() {
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
     n=$((seed / 65536 % $1))
 }
 
-# The kernel's threads that can be moved: flag 0x200000, and not 0x4000000; no workers and rescuers (0x20), whose masks the kernel changes by
-# itself, and none of interrupts, of the memory of nodes and of RCU's workers for sixteen CPUs.
+# Movable kernel threads: flag 0x200000 and not 0x4000000. Excludes workers and rescuers (0x20), whose masks the kernel changes
+# itself, and threads of interrupts, of the memory of nodes and of RCU's workers for sixteen CPUs.
 kernel_threads() {
     for _stat in /proc/[0-9]*/stat; do
         { read -r _line <"$_stat"; } 2>/dev/null || continue
@@ -29,7 +29,8 @@ kernel_threads() {
     done
 }
 
-# Everything that a command may change. A mask that has all CPUs which partitions leave is none: the kernel gives it to one thread and not to another.
+# Everything that a command may change. A mask of all CPUs outside partitions counts as none: the kernel gives it to some threads
+# and not to others.
 observe() {
     {
         find $root -type d | sort
@@ -90,7 +91,7 @@ done
 _irq=$(irqs_of virtio | head -n 1)
 [ -z "$_irq" ] || echo 0-1 2>/dev/null >/proc/irq/$_irq/smp_affinity_list || :
 
-# --- commands, of which some are refused ---
+# --- commands, some of which are refused ---
 tried=0 done=0
 try() {
     tried=$((tried + 1))
@@ -105,7 +106,7 @@ try() {
 random_command() {
     below 9
     _kind=$n
-    # The last CPU is another program's.
+    # The last CPU belongs to another program.
     below $((cpus - 1))
     _cpu=$((n + 1))
     below 2
@@ -162,7 +163,7 @@ done
 [ $done -gt $rounds ] || fail "only $done of $tried commands were done"
 echo "figure: $done of $tried commands were done, and undone, beside other programs"
 
-# --- a law that cannot fail proves nothing: another program changes one file of each kind ---
+# --- check that the comparison can fail: another program changes one file of each kind ---
 was=$(cat $root/web/cpuset.cpus)
 write $root/web/cpuset.cpus 0
 observe after
@@ -172,7 +173,7 @@ taskset -pc 0 $bound >said 2>&1
 observe after
 ! cmp -s before after || fail "a mask is not observed"
 
-# --- what other programs do at their end ---
+# --- the other programs end ---
 for _pid in $others; do
     kill -9 "$_pid"
     wait "$_pid" || :
@@ -192,7 +193,8 @@ for _status in $(kernel_threads); do
     esac
 done
 [ -z "$_irq" ] || echo 0-$((cpus - 1)) 2>/dev/null >/proc/irq/$_irq/smp_affinity_list || :
-# Since 6.9 a write sets the effective mask of unbound work and the requested one, and there is no other way to set them: what was undone while a partition of
-# another program was there keeps that program's CPUs out, also when the partition ends. It is as it was for as long as the partition is there, which is compared above.
+# Since 6.9 a write sets both the effective and the requested mask of unbound workqueues, and they cannot be set separately. A
+# mask that was restored during a foreign partition excludes its CPUs, also after the partition ends. While the partition exists
+# the mask is unchanged, which is compared above.
 _mask=$(sed 's/[0-9a-f]/f/g' /sys/devices/virtual/workqueue/cpumask)
 write /sys/devices/virtual/workqueue/cpumask "$_mask"

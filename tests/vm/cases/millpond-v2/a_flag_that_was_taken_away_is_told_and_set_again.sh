@@ -7,7 +7,7 @@ write $root/mpset1/cpuset.cpus.partition member
 says "breach: the kernel does not keep others out: its partition is switched off" doctor
 want 1 $status "status of doctor"
 says "/mpset1/cpuset.cpus.partition" doctor
-# Any command that changes something repairs it on the way.
+# Any command that makes a change also repairs it.
 need psradm -n 0
 state now
 same made now "after the next command"

@@ -4,7 +4,7 @@ mkdir $root/other
 need psrset -c 2-3
 write $root/other/cpuset.cpus 1-2
 if kernel_at_least 7 0; then
-    # There the partition stands, and the sibling gets what is left.
+    # On these kernels the partition stays valid, and the sibling gets the remaining CPUs.
     want_file $root/mpset1/cpuset.cpus.partition root
     want_file $root/other/cpuset.cpus.effective 1
     in_order
@@ -23,5 +23,5 @@ fi
 need psrset -d 1
 want_file $root/other/cpuset.cpus 1-2
 rmdir $root/other
-# The controller was kept for the sibling's list; now nobody has one.
+# The controller was enabled for the sibling's list. Now no cgroup has one.
 need doctor --repair

@@ -1,7 +1,7 @@
 # leaves: nothing
 . /words.sh
 mask_of() { sed -n 's/^Cpus_allowed_list:[^0-9]*//p' "/proc/$1/status"; }
-# Forks when it is told to, after its binding.
+# Forks on a signal, after its binding.
 mkfifo /tmp/go
 sh -c 'read -r _ </tmp/go; sleep 1000 & echo $! >/tmp/child; wait' &
 pid=$!
@@ -23,7 +23,7 @@ pbind: cannot bind process $pid to processor $cpus: there is no such CPU (this m
 END
 want 1,3 "$(mask_of $pid)" "the mask after what was refused"
 in_order
-# By force both go where they like, and who took the processor knows that it ended their bindings.
+# With -F both threads may run anywhere, and psradm reports that their bindings ended.
 need psradm -F -f 3
 need pbind -q $pid $child
 want "process id $pid: not bound

@@ -1,5 +1,5 @@
 # leaves: nothing
-# Somebody removes the empty cgroup of a set again and again while commands make and remove sets.
+# Another process repeatedly removes the empty cgroup of a set while commands create and remove sets.
 . /words.sh
 state before
 (while :; do rmdir $root/mpset1 2>/dev/null || usleep 3000; done) &

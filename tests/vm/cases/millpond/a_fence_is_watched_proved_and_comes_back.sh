@@ -1,10 +1,10 @@
 # limit_s: 240
 # leaves: nothing
-# A fence with a name: what other programs change is put right while it is watched, what was measured is kept with it, and it comes back.
+# A named fence: changes by other programs are reverted while it is watched, measurements are stored with it, and it comes back.
 kernel_threads=yes
 . /words.sh
 stands() { [ "$(millpond fence --json 2>/dev/null | grep -c '"name":')" = 1 ]; }
-# $1: what the watcher is to have said.
+# $1: what the watcher must have logged.
 says_watcher() { grep -q "$1" watch.said; }
 mask=/proc/sys/kernel/watchdog_cpumask
 watches() {
@@ -28,7 +28,7 @@ if [ -e $mask ]; then
     echo 0-3 >$mask
     within 30 sh -c "[ \"\$(cat $mask)\" = $fenced ]"
 fi
-# Figures of time mean nothing here; that no stretch lasts for ten seconds does.
+# Times are meaningless here; only an interruption of ten seconds would fail.
 need millpond fence --prove trading --for 1s --max 10s --report proof.html
 [ -s proof.html ] || fail "there is no page"
 says "10s kept for " millpond fence
@@ -40,7 +40,7 @@ case $said in *"fence trading comes back at boot"*) ;; *) fail "it says: $said" 
 ends
 state again
 same before again "after the fence"
-# As at a boot.
+# As at boot.
 watches
 within 30 stands
 within 30 says_watcher "fence trading is put up"

@@ -21,7 +21,7 @@ done
 others=0-1
 [ "$cpus" = 4 ] || others=0-1,4-$((cpus - 1))
 [ ! -e /proc/sys/kernel/watchdog_cpumask ] || want "$others" "$(cat /proc/sys/kernel/watchdog_cpumask)" "CPUs of the watchdog"
-# Who may go there of those that can be moved.
+# Movable threads that may run there.
 _confined_kernel_threads >confined
 [ -s confined ] || fail "no kernel thread was moved"
 for pid in $(sed 's|^/proc/\([0-9]*\) .*|\1|' confined); do
@@ -42,7 +42,7 @@ fi
 need millpond fence --off trading
 state again
 same before again "after the fence"
-# The other strand, timers and settings of the whole machine.
+# The other strand, timers, and settings of the whole machine.
 cat >own.toml <<END
 summary = "all of it"
 others = "isolated"
@@ -64,7 +64,7 @@ state again
 same before again "after the fence with everything"
 says "stat-interval-s: a setting of the whole machine, which --global changes" millpond fence --plan --profile ./own.toml 2
 says "cannot fence processor 999: there is no such CPU" millpond fence --name x --smt off 999
-# While pools are enabled it is the set of a pool.
+# While pools are enabled, the fence is the set of a pool.
 need pooladm -e
 need millpond fence --name trading 2-3
 sleep 1000 &
@@ -81,7 +81,7 @@ within 30 is_gone
 need pooladm -d
 state again
 same before again "after a fence with pools"
-# Around a command.
+# A fence for the duration of a command.
 status=0
 said=$(millpond fence 2-3 sh -c 'sed -n "s/^Cpus_allowed_list:.//p" /proc/self/status; exit 7' 2>&1) || status=$?
 want 7 $status "status of the command ($said)"
@@ -89,7 +89,7 @@ case $said in *2-3*) ;; *) fail "the command ran on $said" ;; esac
 within 30 is_gone
 state again
 same before again "after the command"
-# What the command inherits.
+# The settings that the command inherits.
 cat >quiet.toml <<END
 summary = "no surprises"
 others = "out"
@@ -109,7 +109,7 @@ says "l3-ways: resctrl is not mounted, or this machine has none" millpond fence 
 says "numa-balancing (./quiet.toml:6) is left out" millpond fence --dry-run --name x --profile ./quiet.toml 2
 millpond fence 2-3 sleep 1000 &
 command=$!
-# It has become the command: the fence is whole. A fence that is killed while it goes up has a case of its own.
+# After exec of the command the fence is complete. Another case kills a fence while it goes up.
 runs() { [ "$(cat /proc/$command/comm)" = sleep ]; }
 within 30 runs
 stands || fail "no fence stands"

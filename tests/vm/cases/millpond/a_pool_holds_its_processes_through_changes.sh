@@ -6,7 +6,7 @@ allowed() {
     sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$1/status"
 }
 
-# A process with threads would need a program; a shell with children has processes.
+# A shell with children, because a multithreaded process would need a program.
 sh -c 'sleep 1000 & echo $! >>children; sleep 1000 & echo $! >>children; echo done >born; wait' &
 parent=$!
 within 20 test -s born
@@ -30,7 +30,7 @@ done
 in_order
 says "pools are enabled, and sets are theirs" psrset -c 3
 want 1 $status "status of psrset while pools are enabled"
-# Another set for the pool, then a set that ends under it.
+# Give the pool another set, then end its set.
 need poolcfg -d -c '
     create pset shop ( uint pset.max = 2 ; uint pset.min = 1 )
     transfer to pset shop ( cpu 3 )
@@ -43,7 +43,7 @@ need poolcfg -d -c 'destroy pset shop'
 want pset_default "$(poolbind -Q $parent | cut -f 3)" "the set of its pool when its set ended"
 need poolcfg -d -c 'associate pool web ( pset webset )'
 want 1-2 "$(allowed $parent)" "where it may run in the first set again"
-# One line that is wrong changes nothing.
+# An invalid line changes nothing.
 poolcfg -d -c 'info' | grep -v pset.load >conf.before
 says "Invalid configuration" poolcfg -d -c 'create pool a create pset b transfer 1 from pset pset_default to b'
 poolcfg -d -c 'info' | grep -v pset.load >conf.after

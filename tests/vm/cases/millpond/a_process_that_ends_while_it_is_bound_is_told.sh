@@ -1,5 +1,5 @@
 # leaves: nothing
-# Many that end at once while one command binds them all: each is bound or told, and nothing is left half-done.
+# Many processes end while one command binds all of them: each is bound or reported, and nothing is left half-done.
 . /words.sh
 state before
 need psrset -c 2-3
@@ -11,7 +11,7 @@ for round in 1 2 3; do
         pids="$pids $!"
         n=$((n + 1))
     done
-    # From the other end: they meet somewhere in the middle.
+    # In reverse order: the two loops meet in the middle.
     (for pid in $pids; do echo $pid; done | tac | while read -r pid; do kill $pid; usleep 30000; done) &
     killer=$!
     status=0

@@ -12,12 +12,12 @@ says "3	off-line" psrinfo 3
 need psradm -n 0
 in_order
 write /sys/devices/system/cpu/cpu3/online 1
-# On version 1 the kernel has forgotten it; the next command has not.
+# On version 1 the kernel removes the CPU from the list; the next command restores it.
 need psradm -n 0
 in_order
 state now 1
 same made now "when it is back"
-# Both, and the last one too.
+# Switch off both CPUs, also the last one.
 need psrset -c 1
 if { echo 0 >/sys/devices/system/cpu/cpu1/online; } 2>/dev/null; then
     need psrset -i 2
@@ -26,7 +26,7 @@ if { echo 0 >/sys/devices/system/cpu/cpu1/online; } 2>/dev/null; then
     need psradm -n 0
     in_order
 else
-    # 6.12 counts the time of its fair server among what is promised, and refuses where a partition would have no processor left.
+    # 6.12 includes the fair server in reserved bandwidth, and refuses if a partition would lose its last CPU.
     case $(uname -r) in 6.12.*) echo "this kernel keeps the last processor of a partition" ;; *) fail "processor 1 stays on-line" ;; esac
 fi
 need psrset -d 2

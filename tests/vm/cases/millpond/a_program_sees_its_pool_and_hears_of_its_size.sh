@@ -2,7 +2,7 @@
 # leaves: nothing
 . /words.sh
 
-# What the program saw last.
+# The CPUs that the program saw last.
 sees() {
     tries=0
     until [ "$(cat seen 2>/dev/null)" = "$1" ]; do
@@ -28,7 +28,7 @@ END
 poolbind -p web -e --view --on-resize 'echo "$MILLPOND_POOL $MILLPOND_POOL_SIZE $MILLPOND_POOL_CPUS" >>told' sh look &
 binder=$!
 sees '1 1 1 1 1' 'to begin with'
-# Nobody else sees that.
+# Other processes do not see this view.
 want "$cpus" "$(grep -c '^processor' /proc/cpuinfo)" 'processors of the machine'
 need poolcfg -d -c 'transfer to pset webset ( cpu 2 )'
 sees '2 1-2 2 2 2' 'when the pool has grown'
@@ -37,7 +37,7 @@ need poolcfg -d -c 'transfer to pset pset_default ( cpu 1 )'
 sees '1 2 1 1 1' 'when the pool has another processor'
 within 20 grep -q '^web 1 2$' told
 want 'processors 2' "$(grep processors /run/millpond/pools/web)" 'the notice of the pool'
-# Killed, nothing of it stays.
+# After a kill nothing of it remains.
 kill -9 $binder
 wait $binder 2>/dev/null || true
 pkill -f 'sh look' || true

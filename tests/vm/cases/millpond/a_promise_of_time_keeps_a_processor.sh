@@ -1,10 +1,10 @@
 # limit_s: 90
 # leaves: nothing
-# A thread of the class SCHED_DEADLINE has its time promised; the kernel lets no processor go that it needs for that. What is promised
-# here is more than all processors but one can give, and without any one of the threads it is not.
+# SCHED_DEADLINE threads have reserved bandwidth, and the kernel keeps all CPUs that are needed for it. Here the threads together
+# reserve more than all CPUs but one can provide; without any one of them the rest fits.
 . /words.sh
-# Of each processor 95 % can be promised, from 6.12 on 90 %: the rest is the fair server's. With many processors each thread must ask
-# for almost all of that, or all threads fit on the other processors.
+# 95 % of each CPU can be reserved, from 6.12 on 90 %: the rest is the fair server's. With many CPUs each thread must reserve
+# almost all of that, otherwise all threads fit on the other CPUs.
 share=84
 if [ "$cpus" -gt 8 ]; then
     case $(uname -r) in
@@ -37,7 +37,7 @@ hint: end them; or give them another class while they compute, not while they sl
 esac
 state now
 same before now "after the refusal"
-# Two are one change. The kernel refuses it at the first, it is put back, and each is tried alone.
+# Two CPUs are one change. The kernel refuses the first one, the change is undone, and then each CPU is tried alone.
 need_fail psradm -f 1 2
 want 1 $status "status of psradm -f 1 2"
 case $said in
@@ -47,13 +47,13 @@ psradm: cannot take processor 2 off-line: the kernel has promised its time to "*
 esac
 state now
 same before now "after both refusals"
-# What the hint says helps: another class for one that computes. Its promise ends with its period.
+# The hint works: another class for a thread that computes. Its reservation ends with its period.
 need chrt -o -p 0 "$first"
 within 20 psradm -f 1
 need psradm -n 1
 kill "$first"
 wait "$first" || true
-# And so does the end of one that sleeps.
+# So does the end of a thread that sleeps.
 promised sleep 1000
 last=$!
 need_fail psradm -f 1

@@ -1,6 +1,6 @@
 # leaves: nothing
-# In a mount namespace of its own the tree is read-only, as in most containers: there our rights to cgroups end, and this is said.
-# The sets of the machine are seen from there, and cannot be changed.
+# In a separate mount namespace the tree is read-only, as in most containers. There we have no rights to cgroups, which is
+# reported. The machine's sets are visible there, and cannot be changed.
 . /words.sh
 sleep 1000 &
 pid=$!

@@ -5,7 +5,7 @@
 near=$(cat /sys/devices/system/node/node1/cpulist)
 mkfifo pipe
 exec 9<>pipe
-# A process with 16 MB that waits for ever: nobody reads what it writes.
+# A process with 16 MB that waits forever, because its output is not read.
 holder() {
     dd if=/dev/zero of=pipe bs=16M count=1 2>/dev/null 9>&- &
     holder=$!
@@ -20,14 +20,15 @@ holder() {
 pages() {
     lgrpinfo --pages "$2" | awk -v column="$1" 'NR == 2 { kib = $column } END { print kib + 0 }'
 }
-# All processors of the second node: what starts now has its memory in the first one.
+# All CPUs of the second node. The memory of a process that starts now is in the first node.
 need psrset -c $near
 holder
 first=$holder
 need psrset -b 1 $first
 before=$(pages 4 $first)
 [ "$before" -gt 16000 ] || fail "its memory should be remote: $(lgrpinfo --pages $first; cat /proc/$first/numa_maps)"
-# A kernel before 7.0 does not empty the list of who has processes: all nodes, which mean the same, stay there after the first time.
+# A kernel before 7.0 does not clear the list of a cgroup with processes. After the first time a list of all nodes remains, which
+# is equivalent.
 need psrset --mems local 1
 need psrset --mems all 1
 [ "$(pages 4 $first)" -lt 4000 ] || fail "its memory should be near: $(lgrpinfo --pages $first)"
@@ -41,14 +42,14 @@ echo "remote memory of a process of 16 MB: $before KiB before, $after KiB after"
 [ "$after" -lt 4000 ] || fail "its memory should be near: $(lgrpinfo --pages $first; cat /proc/$first/numa_maps)"
 says "memory local (lgroup 2)" psrset -i -v
 in_order
-# Who comes later comes with its memory.
+# A process that joins later brings its memory.
 holder
 need psrset -b 1 $holder
 [ "$(pages 4 $holder)" -lt 4000 ] || fail "its memory should have come along: $(lgrpinfo --pages $holder)"
 need psrset -d 1
 kill $first $holder
 wait
-# A process goes home by its mask, and its memory with it.
+# Setting the home of a process moves its memory.
 holder
 need plgrp -H 1 $holder
 need plgrp -H 2 $holder

@@ -1,6 +1,6 @@
 # limit_s: 200
 # leaves: nothing
-# Children that are born while their parents are moved are moved too: of members, and of those outside.
+# Children that are forked while their parents are moved are moved, too, both of members and of other processes.
 . /words.sh
 state before 1
 need psrset -c 2-3

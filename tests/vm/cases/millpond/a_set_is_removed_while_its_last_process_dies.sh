@@ -1,10 +1,11 @@
 # limit_s: 60
 # leaves: nothing
-# A process with much memory takes its time to die. Meanwhile it cannot be moved, and the kernel keeps its group: the removal of the set waits for it.
+# A process with much memory takes time to exit. Meanwhile it cannot be moved, and the kernel keeps its cgroup. The removal of the
+# set waits for it.
 . /words.sh
 state before
 need psrset -c 2-3
-# A block of 200 MB is read again and again.
+# Read a block of 200 MB repeatedly.
 dd if=/dev/zero of=/dev/null bs=200M count=1000000 2>/dev/null &
 large=$!
 need psrset -b 1 $large

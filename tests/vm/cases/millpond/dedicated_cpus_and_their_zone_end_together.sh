@@ -1,5 +1,5 @@
-# CPUs that are dedicated to a zone are a temporary pool: it stays through other configurations, is in no file, and ends with its zone, also when poold did
-# not run at that time.
+# CPUs that are dedicated to a zone are a temporary pool. It persists across other configurations, is in no file, and ends with
+# its zone, also when poold was not running at that time.
 # limit_s: 700
 # leaves: nothing
 . /words.sh
@@ -24,7 +24,7 @@ dedicate() {
 has_no_pool() {
     poolstat >pools.now && ! grep -q SUNWtmp pools.now
 }
-# Kernel threads of a node that were told once where to run stay there when a partition ends: what they may do is put back by us, not by the kernel.
+# Masks of a node's kernel threads stay when a partition ends, once they were set. We restore them, not the kernel.
 need millpond fence --name calm 2-3
 need millpond fence --off calm
 state before
@@ -66,7 +66,7 @@ want 1 "$(poolstat | awk '$2 == "SUNWtmp__db" { print $3 }')" 'the size of its p
 need zonecfg -z /db remove dedicated-cpu
 want "$all" "$(allowed $member)" 'where the zone may run when nothing is dedicated'
 has_no_pool || fail "a pool is left: $(cat pools.now)"
-# The zone ends while nothing watches; poold comes later.
+# The zone ends while poold is not running; poold starts later.
 dedicate
 db_ends
 says SUNWtmp__db poolstat
@@ -74,7 +74,7 @@ poold -l INFO 2>poold.said &
 daemon=$!
 within 150 has_no_pool
 in_order
-# The next one ends while poold runs.
+# The next one ends while poold is running.
 member_of_db
 dedicate
 db_ends

@@ -2,7 +2,7 @@
 # leaves: nothing
 . /words.sh
 grep -q bpf_get_current_task_btf /proc/kallsyms 2>/dev/null || [ -e /sys/kernel/btf/vmlinux ] || skip "this kernel does not describe its types"
-# Three that compute on one processor.
+# Three threads that compute on one CPU.
 spin 3
 need pbind -b 1 $spinners
 first=${spinners# }
@@ -12,7 +12,7 @@ case $said in *"It is runnable and waits for a CPU for "*) ;; *) fail "it waits 
 case $said in *"It computes in user mode for "*) ;; *) fail "it computes, too: $said" ;; esac
 kill $spinners
 wait $spinners || true
-# One that sleeps, in a pool.
+# A thread that sleeps, in a pool.
 need pooladm -e
 need poolcfg -d -c 'create pset diagset ( uint pset.min = 1; uint pset.max = 1 )'
 need poolcfg -d -c 'transfer 1 from pset pset_default to diagset'
@@ -24,7 +24,8 @@ need poolbind -p diag $sleeper
 need millpond diagnose --for 2 diag
 case $said in *"It is idle: its threads sleep or wait for work for 100 % of all time."*) ;; *) fail "it sleeps: $said" ;; esac
 case $said in "pool diag: 1 process, 1 thread for "*) ;; *) fail "who it is: $said" ;; esac
-# One that calls the kernel, which has much to do for each call: it clears 64 KiB. Of calls for a byte an emulated machine spends as much in user mode.
+# A thread with expensive system calls: each clears 64 KiB. With calls for one byte an emulated machine spends as much time in
+# user mode.
 dd if=/dev/zero of=/dev/null bs=64k 2>/dev/null &
 caller=$!
 need millpond diagnose --for 2 --json $caller

@@ -1,7 +1,7 @@
 # limit_s: 300
 # leaves: nothing
-# The published experiment, a few seconds of each phase. All interrupts of both cards go to the processors that will be in the set,
-# so that none may stay where it is. What is judged are counts: under emulation idle time and throughput mean nothing.
+# The published experiment, a few seconds per phase. Initially all interrupts of both cards go to the CPUs that will be in the
+# set, so that each of them must move. Only counts are checked, because idle time and throughput are meaningless under emulation.
 . /words.sh
 [ "$nics" -ge 3 ] || skip "this guest has no card with many queues and another one on its wire"
 near=eth2

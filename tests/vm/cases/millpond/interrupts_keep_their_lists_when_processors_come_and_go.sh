@@ -1,7 +1,7 @@
 # limit_s: 200
 # leaves: nothing
-# A processor that stops takes interrupts along, some accept lists that they do not take before their next one comes, and drivers of network cards spread
-# theirs anew whenever a processor comes or goes. Afterwards every list is as it was.
+# When a CPU stops, the kernel moves its interrupts; some interrupts apply a new list only when they next occur; drivers of
+# network cards redistribute theirs whenever a CPU comes or goes. Afterwards every list is unchanged.
 . /words.sh
 cards=$(cd /sys/class/net && echo eth*)
 [ -d "/sys/class/net/${cards%% *}" ] || skip "this guest has no network card"
@@ -16,7 +16,7 @@ for irq in $irqs; do
     echo $((n % cpus)) >/proc/irq/$irq/smp_affinity_list
 done
 for card in $cards; do ip link set "$card" down; done
-# A dry run shows lists that would change, and those that are only remembered where that is asked for.
+# A dry run shows lists that would change, and on request also those that are only recorded.
 need psradm --dry-run -f 2 3
 echo "$said" | awk '$3 == "->" && $2 == $4 { exit 1 }' || fail "the dry run shows what would not change: $said"
 says "(to be remembered)" psradm --dry-run -v -f 2 3

@@ -16,7 +16,7 @@ need psrset -c 2-3
 need psrset -f 1
 echo "psrset -f: $said"
 notes=$said
-# What goes to a member by its mask and in fact must have been named.
+# Interrupts that go to a member, by their mask and in fact, must have been named.
 for dir in /proc/irq/[0-9]*; do
     irq=${dir##*/}
     mask=$(cat "$dir/smp_affinity")
@@ -32,7 +32,7 @@ done
 counts() {
     for irq in $first $last; do for cpu in 2 3; do irq_count "$irq" $cpu; done; done
 }
-# What was under way still went to the old place.
+# Interrupts in flight still went to the old CPU.
 need in_a ping -c 3 -q 10.77.0.2
 there=$(counts)
 total=$(awk -v a="$first:" -v b="$last:" '$1 == a || $1 == b { for (i = 2; $i ~ /^[0-9]+$/; i++) n += $i } END { print n }' /proc/interrupts)
@@ -41,7 +41,8 @@ want "$there" "$(counts)" "interrupts of the cards on members"
 more=$(awk -v a="$first:" -v b="$last:" '$1 == a || $1 == b { for (i = 2; $i ~ /^[0-9]+$/; i++) n += $i } END { print n }' /proc/interrupts)
 echo "$((more - total)) interrupts, none on a member"
 [ $((more - total)) -ge 30 ] || fail "only $((more - total)) interrupts came at all"
-# What stays was told, and is not told again when one more processor is sheltered, which may have more that stays; doctor tells it always.
+# Interrupts that stay were reported, and are not reported again when one more CPU is shielded, which may have further ones.
+# doctor always reports them.
 need psradm -i 1
 for irq in $(echo "$notes" | sed -n 's/.*interrupt \([0-9]*\) (.*/\1/p'); do
     case $said in *"interrupt $irq ("*) fail "interrupt $irq is told again: $said" ;; esac

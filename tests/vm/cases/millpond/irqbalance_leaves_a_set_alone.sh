@@ -1,5 +1,5 @@
 # limit_s: 150
-# The real daemon: it spreads interrupts over all processors, and over all but a set's when it was told.
+# The real daemon: it distributes interrupts over all CPUs, and after our request over all except those of a set.
 . /words.sh
 command -v irqbalance >/dev/null || skip "there is no irqbalance for this guest"
 [ "$nics" -ge 2 ] || skip "this guest has no two network cards"
@@ -16,20 +16,20 @@ bits() {
     _mask=$(cat "/proc/irq/$1/smp_affinity")
     echo $((0x${_mask##*,}))
 }
-# Interrupts of the cards that may come to 2 or 3.
+# Interrupts of the cards that may go to CPU 2 or 3.
 on_members() {
     for irq in $irqs; do
         [ $(($(bits "$irq") & 12)) = 0 ] || echo "$irq"
     done
 }
-# Whether one is there because the daemon put it there: they all begin with every processor.
+# Whether the daemon placed one of them there: initially each allows all CPUs.
 some_were_put_there() {
     for irq in $(on_members); do
         [ "$(bits "$irq")" = $(((1 << cpus) - 1)) ] || return 0
     done
     return 1
 }
-# So many of its rounds that it would have moved them back.
+# Enough of its rounds to move them back.
 some_rounds() { sleep 4; }
 lives() {
     kill -0 $daemon 2>/dev/null && return 0
@@ -48,7 +48,7 @@ want "" "$(on_members)" "interrupts on members after some rounds"
 lives
 in_order
 lives
-# Started again it knows nothing and moves them back, until the next change or doctor tells it.
+# After a restart it has lost our list and moves them back, until the next change or doctor sends the list.
 kill $daemon
 wait $daemon || true
 start 2
@@ -60,7 +60,7 @@ want "" "$(on_members)" "interrupts on members after the daemon was started agai
 lives
 in_order
 lives
-# Stopped in the middle of its work it is not asked, and is named; it outlives that.
+# While it is stopped it gets no request, and is reported. It survives this.
 kill -STOP $daemon
 says "irqbalance (process $daemon) cannot be told which CPUs to leave alone: it is stopped" psradm -i 1
 kill -CONT $daemon

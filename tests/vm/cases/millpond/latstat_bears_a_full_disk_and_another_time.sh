@@ -3,7 +3,7 @@
 . /words.sh
 state before
 
-# Nothing can be written: that is told for each file, and what was measured is shown.
+# No file can be written. This is reported for each file, and the measurements are shown.
 mkdir tiny
 mount -t tmpfs -o size=4k tmpfs tiny
 dd if=/dev/zero of=tiny/full bs=4096 count=2 2>/dev/null || true
@@ -16,7 +16,7 @@ for file in run latstat.dat latstat.gp latstat.svg latstat.html; do
 done
 umount tiny
 
-# The clock is set a day on and back while it measures: no time is of that clock.
+# The clock is set forward by a day and back during the measurement. No time depends on that clock.
 latstat --cpu 2 --duration 6s --json >step.out 2>step.err &
 latstat=$!
 sleep 2
@@ -32,7 +32,7 @@ number() {
 }
 elapsed=$(number elapsed_s)
 [ "$elapsed" -ge 6 ] && [ "$elapsed" -lt 60 ] || fail "it measured for $elapsed s: $(cat step.out)"
-# The whole is the last row; a day would count as an hour there, which is the longest.
+# The total is the last row. A day would count as an hour, the longest value.
 max=$(sed 's/.*"total":{[^}]*"max":\([0-9]*\).*/\1/' step.out)
 [ "$max" -gt 0 ] && [ "$max" -lt 60000000000 ] || fail "the longest wait was $max ns: $(cat step.out)"
 state now

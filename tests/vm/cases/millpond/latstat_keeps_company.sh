@@ -1,12 +1,12 @@
 # limit_s: 300
 # leaves: nothing
 . /words.sh
-# Policies of everybody in the loads of our latstat, each once: 5 is the class below all others.
+# The policies of all threads in latstat's loads, each once. 5 is SCHED_IDLE.
 policies() {
     for _stat in /proc/[0-9]*/stat; do
         { read -r _line <"$_stat"; } 2>/dev/null || continue
         _pid=${_line%% *}
-        # Without the zeros between them; no program is started for each process, for there are hundreds.
+        # Split without starting a program per process, because there are hundreds.
         _words=
         { read -r _words <"/proc/$_pid/cmdline"; } 2>/dev/null || true
         case $_words in *loadhackbench--loops* | *loadbuild* | *mpstat1*) ;; *) continue ;; esac
@@ -23,7 +23,7 @@ is_loaded() {
 }
 state before
 
-# A program that is not there is named with its package, before anything is changed.
+# A missing program is reported with its package, before any change.
 status=0
 said=$(PATH=/none /usr/local/bin/latstat --cpu 2 --compare cyclictest 2>&1) || status=$?
 want 1 $status "status without cyclictest"
@@ -35,7 +35,7 @@ same before now "without cyclictest"
 if command -v cyclictest >/dev/null; then
     need latstat --cpu 2 --duration 4 --compare cyclictest
     case $said in *"interleaved with cyclictest (1 turn each)"*) ;; *) fail "no table: $said" ;; esac
-    # Each has samples of two seconds, a slow machine some fewer.
+    # Each has samples of two seconds, on a slow machine somewhat fewer.
     set -- $(echo "$said" | grep '^samples ')
     [ "$2" -gt 200 ] && [ "$3" -gt 200 ] || fail "too few samples: $said"
     echo "$said" | tail -n 24
@@ -43,7 +43,7 @@ if command -v cyclictest >/dev/null; then
     same before now "after turns"
 fi
 
-# What keeps the others busy is below everybody, nowhere near the one that is measured, and gone at the end.
+# The loads have the lowest priority, do not run on the measured CPU, and are gone at the end.
 latstat --cpu 2 --duration 10 --load hackbench,build,mpstat >load.out 2>load.err &
 latstat=$!
 within 60 is_loaded
@@ -63,7 +63,7 @@ ls -d /tmp/millpond-build.* 2>/dev/null && fail "files of the build are left"
 state now
 same before now "after a load"
 
-# Killed it takes its loads with it.
+# A kill ends its loads, too.
 latstat --cpu 2 --load hackbench,build,mpstat >load.out 2>load.err &
 latstat=$!
 within 60 is_loaded

@@ -1,7 +1,7 @@
 # limit_s: 120
 # leaves: nothing
-# Eight at once: each has its turns, and none is refused. Nothing else computes: where every processor of an emulated machine does, a
-# single change takes as long as ten here, for the kernel waits for each processor several times.
+# Eight writers at once: each gets its turns, and none is refused. Nothing else computes: if all CPUs of an emulated machine are
+# busy, a single change takes as long as ten here, because the kernel waits for each CPU several times.
 . /words.sh
 state before
 n=0

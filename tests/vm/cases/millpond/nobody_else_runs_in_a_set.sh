@@ -1,7 +1,7 @@
 # limit_s: 240
 # leaves: nothing
 . /words.sh
-# More of them on a large guest would only take turns: emulated processors share one of the host's.
+# More of them on a large guest would only alternate, because emulated CPUs share one host CPU.
 spin $((cpus < 8 ? cpus : 8))
 others=$spinners
 spin 2
@@ -9,7 +9,7 @@ members=$spinners
 need psrset -c 2-3
 need psrset -b 1 $members
 in_order
-# Those who run at this very moment, again and again; everybody's CPU is that where it runs.
+# Repeatedly list the threads that are running at this moment, and their CPUs.
 on_members=0
 elsewhere=0
 n=0

@@ -1,6 +1,6 @@
 # limit_s: 240
-# Two threads that compute, each alone on a processor, have two processors: by what a program measures at switches, by samples however few or
-# many are taken, and by prstat. A slow machine takes fewer samples than it should; that must not make the figures less.
+# Two threads that compute, each alone on a CPU, occupy two CPUs: as measured at switches by a BPF program, by samples (however
+# few or many are taken), and by prstat. A slow machine takes fewer samples than it should, which must not reduce the figures.
 . /words.sh
 
 taskset -c 0 sh -c 'while :; do :; done' &
@@ -8,7 +8,7 @@ one=$!
 taskset -c 1 sh -c 'while :; do :; done' &
 two=$!
 
-# all OPTION...: the last column of the report of occupancy.
+# all OPTION...: print the last column of the report of occupancy.
 all() {
     need millpond occupancy "$@" "$one,$two" 3 1
     figure=$(echo "$said" | awk '$1 ~ /^[0-9]+,/ { print $NF }')

@@ -9,18 +9,18 @@ need poolbind -p web $spinners
 poold -l DEBUG --record 2>poold.said &
 daemon=$!
 gets webset 2
-# The set has them before poold has said so.
+# The set has the CPUs before poold logs it.
 within 60 grep -q 'Optimization INFO: moved ' poold.said
 says "another one is running (process $daemon)" poold -l INFO
 want 1 $status "status of a second poold"
-# It has nothing that matters: killed, it is started again and goes on.
+# poold has no essential state: after a kill a new one continues.
 kill -9 $daemon
 wait $daemon || true
 poold -l INFO 2>poold.again &
 daemon=$!
 within 30 grep -q 'configuration complete' poold.again
 want 2 "$(size_of webset)" "the size after poold was killed and started again"
-# What is forked beside a member follows; what somebody moved out of its leaf is still the kernel's word.
+# A fork of a member stays in the pool. A process that was moved out of its leaf is in the set of its cgroup.
 kill $spinners
 kill $daemon
 wait $daemon || want 0 $? "status of poold when it is asked to stop"

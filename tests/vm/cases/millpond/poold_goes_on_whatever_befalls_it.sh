@@ -2,7 +2,7 @@
 # leaves: nothing
 . /words.sh
 
-# Its own disk, which will be full.
+# A small disk, which will be full.
 mkdir small
 mount -t tmpfs -o size=256k,mode=755 tmpfs small
 export MILLPOND_STATE=$PWD/small
@@ -14,19 +14,19 @@ poold -l INFO 2>poold.said &
 daemon=$!
 gets webset 2 "at first"
 
-# Somebody changes the configuration under it.
+# Another program changes the configuration meanwhile.
 need poolcfg -d -c 'modify pset webset ( uint pset.max = 3 )'
 gets webset 3 "with another maximum"
 hears 'changed externally'
 need poolcfg -d -c 'transfer 2 from pset webset to pset_default'
 gets webset 3 "when somebody took processors away"
 
-# Processors go and come back, by our command and by others: the highest of the set, for processor 0 may have to stay.
+# CPUs go off-line and come back, by our command and by others: the highest of the set, because CPU 0 may be fixed.
 off=$(psrset | tr ' ' '\n' | grep -E '^[0-9]+$' | sort -n | tail -n 1)
 need psradm -f $off
 gets webset 3 "with one of its processors off-line"
 need psradm -n $off
-# What of its interrupts had no other processor is anywhere afterwards: that is between the other and the kernel, and put back here.
+# Interrupts without another CPU have arbitrary masks afterwards. This is not Millpond's doing, and restored here.
 grep -H '' /proc/irq/[0-9]*/smp_affinity >masks
 write /sys/devices/system/cpu/cpu$off/online 0
 sleep 2
@@ -37,14 +37,14 @@ done <masks
 gets webset 3 "when another's processor is back"
 need psradm -n $off
 
-# The disk is full: nothing moves, and it says so; then there is room again. What was being replaced while it was filled leaves room behind it, so it
-# is filled again.
+# With a full disk nothing moves, and poold logs it; then there is room again. A file that was being replaced while the disk was
+# filled frees space afterwards, so fill it again.
 fill() {
     while dd if=/dev/zero bs=4096 count=1 >>small/full 2>/dev/null; do :; done
 }
 fill
 kill $spinners
-# So many that the others are too few for them.
+# Enough load that the other CPUs are too few.
 spin $((cpus < 8 ? 6 : cpus - 2))
 sleep 3
 kill -0 $daemon || fail "poold does not survive a full disk: $(cat poold.said)"
@@ -54,7 +54,7 @@ want 1 $status "status of a change on a full disk"
 rm small/full
 gets webset 1 "when the only processes of the pool have ended and others compute"
 
-# Pools end under it, and are there again.
+# Pools are disabled and enabled meanwhile.
 kill $spinners
 need pooladm -d
 hears 'pools were disabled; waiting for them'

@@ -16,7 +16,7 @@ for at in $moments; do
     status=0
     MILLPOND_KILL_AT=$at timeout 40 poold -l INFO 2>poold.said || status=$?
     [ $status != 137 ] || deaths=$((deaths + 1))
-    # What it left is told by who reads, and mended by who begins next.
+    # A command that reads reports what it left, and the next writer repairs it.
     case $status-$at in
     137-begin | 137-committed) ;;
     137-*) says "begun and not finished: " doctor ;;

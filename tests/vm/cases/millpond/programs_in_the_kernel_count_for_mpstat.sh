@@ -1,7 +1,7 @@
 # leaves: nothing
 . /words.sh
 
-# Programs are accepted, and each column has its origin. What sends calls to other processors has tracepoints since 6.4.
+# BPF programs are accepted, and each column has its source. Tracepoints for calls to other CPUs exist since 6.4.
 need mpstat -v 1 2
 explained=$said
 for place in 'csw   counted in the kernel at sched_switch' 'syscl counted in the kernel at sys_enter' \
@@ -20,7 +20,7 @@ case $(uname -r) in
     esac ;;
 esac
 
-# They count: who does nothing but call the system is seen.
+# They count: a process that only makes system calls is visible.
 (while :; do dd if=/dev/zero of=/dev/null bs=1 count=100000 2>/dev/null; done) &
 caller=$!
 need mpstat 2 2
@@ -28,7 +28,7 @@ kill $caller
 calls=$(echo "$said" | awk '/^CPU/ { report++; next } report == 2 && $12 > most { most = $12 } END { print most + 0 }')
 [ "$calls" -gt 100 ] || fail "nobody is seen to call the system: $said"
 
-# A processor that is sheltered from interrupts is counted as all others: what programs counted is read without interrupting it.
+# A CPU without interrupts is counted like all others, because counts of BPF programs are read without interrupting it.
 need psradm -i $((cpus - 1))
 need mpstat 1 2
 dashes=$(echo "$said" | awk -v cpu=$((cpus - 1)) '/^CPU/ { report++; next } report == 2 && $1 == cpu { for (i = 2; i <= NF; i++) if ($i == "-") n++; print n + 0 }')

@@ -6,7 +6,7 @@ millpond quiet --cpu 2 --for 1s >first 2>first.said || fail "it cannot be watche
 grep -q "by programs in the kernel" first || skip "no programs in this kernel: $(cat first.said)"
 cat first
 
-# A foreign thread by its name, and not any more when it is the job.
+# A foreign thread is reported by its name, and not when it is the job.
 taskset -c 2 sh -c 'printf intruder >/proc/$$/comm; while :; do :; done' &
 intruder=$!
 within 5 grep -q intruder /proc/$intruder/comm
@@ -22,7 +22,7 @@ echo "$said"
 echo "$said" | grep -q "^task  *intruder " && fail "the job is a disturbance: $said"
 kill $intruder
 
-# Calls from another processor by who sent them: who writes wakes who reads.
+# Calls from another CPU are reported by their sender: a writer wakes a reader.
 mkfifo line
 taskset -c 2 sh -c 'while read -r _; do :; done' <line &
 reader=$!

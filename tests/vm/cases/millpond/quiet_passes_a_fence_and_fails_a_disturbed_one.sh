@@ -3,12 +3,12 @@
 . /words.sh
 need psrset -c 2-3
 need psrset -f 1
-# Nobody is there but idle processors: a clock tick now and then, and what the kernel does on each of its processors. An emulated one is slow, and a
-# real-time kernel has a thread run after each tick.
+# The CPUs of the set are idle, except for occasional clock ticks and per-CPU kernel work. An emulated CPU is slow, and a
+# real-time kernel runs a thread after each tick.
 need millpond quiet 1 --for 3s --max 1000/s
 echo "$said"
 echo "$said" | grep -q "^quiet: " || fail "no verdict: $said"
-# A thread of the set that is not the job that was named.
+# A thread of the set that is not the named job.
 spin 2
 need psrset -b 1 $spinners
 need millpond quiet 1 --for 2s --max 2000/s
@@ -17,7 +17,7 @@ need_fail millpond quiet 1 --pid 1 --for 2s --max 100us
 want 1 "$status" "status of a disturbed set"
 echo "$said"
 echo "$said" | grep -q "^not quiet: \|cannot judge" || fail "no verdict: $said"
-# A set that ends meanwhile is told, and so is a processor that leaves.
+# A set that ends meanwhile is reported, and so is a CPU that leaves it.
 (sleep 1; psradm -F -f 3) &
 beside=$!
 need_fail millpond quiet 1 --for 4s

@@ -1,4 +1,5 @@
-# Shares and caps are set, shown, replaced, refused and deleted; the kernel's files say each, and are as before in the end, odd values too.
+# Shares and caps are set, shown, replaced, refused and deleted. The kernel's files have each value, and are restored in the end,
+# odd values included.
 # limit_s: 400
 # leaves: nothing
 . /words.sh
@@ -25,7 +26,7 @@ capped web 80
 need prctl -n zone.cpu-cap -x -v 80 -i zone /web
 capped web -
 weighs web 20
-# Beside one with more shares than there are weights the ratios stay.
+# Next to a group with more shares than the largest weight, the ratios stay.
 need prctl -n zone.cpu-shares -v 400 -r -i zone /batch
 case $said in *"400 shares are the largest weight"*) ;; *) fail "what is said of 400 shares: $said" ;; esac
 [ "$cgroup" = v2 ] && want_file $shares/batch/cpu.weight 10000 || want_file $shares/batch/cpu.shares 262144
@@ -38,7 +39,7 @@ need prctl -n zone.cpu-shares -x -i zone /batch
 need prctl -n zone.cpu-shares -x -i zone /web
 state again
 same grouped again 'when all controls are deleted'
-# zonecfg caps by the same controls, each command line one change.
+# zonecfg sets the same controls. Each command line is one change.
 need zonecfg -z /web 'add capped-cpu; set ncpus=1.5; end; set cpu-shares=3'
 capped web 150
 weighs web 3
@@ -57,7 +58,7 @@ zonecfg: cannot remove capped-cpu of zone /web: it has none
 END
 state again
 same grouped again 'when zonecfg has removed its caps'
-# What others set comes back, to the odd value.
+# Foreign values are restored, here an odd one.
 [ "$cgroup" != v2 ] || write $shares/cgroup.subtree_control +cpu
 if [ "$cgroup" = v2 ]; then
     write $shares/web/cpu.weight 333
@@ -95,7 +96,7 @@ END
 need_fail prctl -n zone.cpu-shares -v 65536 -i zone /web
 want 2 $status 'status for too many shares'
 if [ "$cgroup" = v2 ]; then
-    # Processes directly in a group keep controllers from those below it, where there are processes, too.
+    # Processes directly in a cgroup prevent controllers below it, if the children have processes, too.
     mkdir $shares/web/inner
     sleep 1000 &
     sleepers=$!

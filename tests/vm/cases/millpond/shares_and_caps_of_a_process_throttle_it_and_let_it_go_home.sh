@@ -1,5 +1,5 @@
-# A cap takes CPU time away: the kernel counts throttled periods, and prstat and poolstat tell them. A process with a cap has a group of its own,
-# and goes back to where it came from with what it started.
+# A cap removes CPU time: the kernel counts throttled periods, and prstat and poolstat show them. A process with a cap has a
+# cgroup of its own, and returns to its original cgroup together with its children.
 # limit_s: 400
 # leaves: nothing
 . /words.sh
@@ -20,11 +20,12 @@ within 20 test -s child
 child=$(cat child)
 into web $worker $parent $child
 state there 1 $worker $parent $child
-# The group's cap.
+# The cap of the group.
 need prctl -n zone.cpu-cap -v 10 -i zone /web
 grows web
 says 'zone.cpu-cap' prctl -i process $worker
-# Over an interval the tables show the cap, time used, and time lost. Their columns: two words of a name, SHARES, CAP%, USED%, LOST%, PERIODS.
+# Over an interval the tables show the cap, and time used and lost. Their columns: two words of a name, SHARES, CAP%, USED%,
+# LOST%, PERIODS.
 is_told() { # command...
     "$@" >told || fail "\`$*\` ended with status $?: $(cat told)"
     awk '$1 == "zone" && $2 == "/web" && $4 == 10 && $5 + 0 > 0 && $6 + 0 > 0 && $7 + 0 > 0 { found = 1 } END { exit !found }' told
@@ -34,7 +35,7 @@ until is_told prstat -c --caps 5 2; do
     tries=$((tries + 1))
     [ $tries -lt 5 ] || fail "prstat --caps tells no lost time: $(cat told)"
 done
-# The cap is the cause of the wait, and the command that is advised is accepted.
+# The cap is the cause of the wait, and the recommended command is accepted.
 need millpond diagnose --for 3s $worker
 case $said in
 *"zone /web has a cap of 10 % of one CPU"*) ;;
@@ -46,7 +47,7 @@ need $remedy
 need prctl -n zone.cpu-cap -x -i zone /web
 state again 1 $worker $parent $child
 same there again 'when the cap of the group is deleted'
-# A process of its own: the group is made, and what it starts from then on is in it, too.
+# A cap of a process: the group is created, and later children of the process are in it, too.
 need prctl -n process.cpu-cap -v 10 -i process $worker
 capped mpcap-$worker 10
 grows mpcap-$worker
@@ -72,7 +73,7 @@ need prctl -n process.cpu-cap -x -i process $worker
 need prctl -n process.cpu-shares -x -i process $parent
 state again 1 $worker $parent $child
 same there again 'when the processes are home'
-# One that ends takes its group along with the next change.
+# When the process ends, the next change removes its group.
 need prctl -n process.cpu-cap -v 10 -i process $worker
 kill $worker
 wait $worker || true
@@ -81,7 +82,7 @@ need prctl -n zone.cpu-shares -v 2 -i zone /web
 [ ! -e $shares/mpcap-$worker ] || fail "the group of a process that ended is left"
 need prctl -n zone.cpu-shares -x -i zone /web
 if [ "$cgroup" = v2 ]; then
-    # Place and set are one thing there.
+    # On version 2 cgroup and set are the same.
     need psrset -c 1
     need psrset -b 1 $parent
     refused 1 prctl -n process.cpu-cap -v 10 -i process $parent <<END

@@ -7,7 +7,7 @@ sleep 1000 &
 watched=$!
 into web $watched
 killed_anywhere "prctl -n process.cpu-shares -x -i process $watched" prctl -n process.cpu-shares -v 7 -i process $watched
-# CPUs of its own, pools that were disabled before, and the zone in its pool are one change.
+# Dedicated CPUs are one change: enabling pools, and moving the zone into its pool.
 killed_anywhere 'pooladm -d' zonecfg -z /web 'add dedicated-cpu; set ncpus=2; end'
 kill $watched
 watched=

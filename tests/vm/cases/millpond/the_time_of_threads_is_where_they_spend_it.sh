@@ -1,11 +1,12 @@
 # limit_s: 240
-# prstat -m by programs in the kernel: who computes is in user mode, who sleeps is asleep, two on one processor wait for half the time, who
-# waits for others of its program waits for a lock, and who calls the kernel all the time is in it. Relations, with room for a slow machine.
-# It is not asked what is left behind: prstat changes nothing, and on so busy a machine threads of the kernel that rescue its work (rcu_gp) bind themselves to
-# the processor where they are needed.
+# prstat -m with BPF programs: a thread that computes is in user mode, a sleeping one is asleep, two on one CPU wait for half of
+# the time, a thread that waits for others of its program waits for a lock, and a thread that only makes system calls is in the
+# kernel. Checks relations, with tolerance for slow machines. There is no check of leftovers: prstat changes nothing, and on such
+# a busy machine rescuers of kernel work (rcu_gp) bind themselves to the CPU that needs them.
 . /words.sh
 
-# look PID [OPTION]: prstat reports twice; of the second report's figures least and sum speak, in percent. Columns are those of the listing.
+# look PID [OPTION]: run prstat for two reports; least and sum refer to figures of the second one, in percent. Columns are those
+# of the listing.
 look() {
     pid=$1
     need prstat -mcr --json ${2:-} -p "$pid" 3 2
@@ -54,7 +55,7 @@ look "$last"
 least lck 1 "its threads wait for each other"
 sum
 kill "$last"
-# In the real-time class prstat shows itself there, before everybody who computes; without rights it says what it needs.
+# In the real-time class prstat runs before all threads that compute. Without rights it reports what it needs.
 prstat -R -cr --json -n 1000 2 2 >prstat.out &
 last=$!
 wait "$last" || fail "prstat -R ends with status $?"
@@ -62,5 +63,5 @@ tail -n 1 prstat.out | tr '{' '\n' | grep "\"pid\":$last," | grep -q '"class":"R
 status=0
 says "cannot put prstat into class RT: permission denied" su -s /bin/sh nobody -c 'prstat -R 1 1'
 want 1 $status "status of prstat -R without rights"
-# Whoever has no rights gets what the kernel keeps, and is told so.
+# Without rights the figures are those that the kernel keeps, with a note.
 says "TFL, DFL, LCK, SCL, SIG: " su -s /bin/sh nobody -c 'prstat -mc 1 2'

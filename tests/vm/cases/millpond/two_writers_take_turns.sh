@@ -2,7 +2,7 @@
 # leaves: nothing
 . /words.sh
 state before
-# Whoever holds the top of the tree, which every user can open, holds up nobody.
+# A process that locks the top of the tree, which every user can open, does not block writers.
 flock -F $root sleep 1000 &
 other=$!
 within 10 sh -c "! flock -n $root true"
@@ -10,7 +10,7 @@ need psrset -c 2
 need psrset -d 1
 kill $other
 wait $other || true
-# One holds the writers' lock for good: the other gives up after a while, and reading goes on.
+# One process holds the writer lock forever. The other gives up after a while, and reading still works.
 lock=/run/millpond/writer.lock
 flock -F $lock sleep 1000 &
 holder=$!
@@ -25,7 +25,7 @@ state now
 same before now "after the refusal"
 kill $holder
 wait $holder || true
-# Many at once: each makes its set, or is told that others are at work and tries again; nobody breaks another's.
+# Several at once: each creates its set, or reports that others are at work and retries. None damages the set of another.
 for n in 2 3; do
     (
         until psrset -c $n >out.$n 2>&1; do

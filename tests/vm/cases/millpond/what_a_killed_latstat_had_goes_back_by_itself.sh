@@ -1,9 +1,9 @@
 # limit_s: 300
 # leaves: nothing
-# What a latstat that was killed had for itself goes back without a command that changes anything: an experiment puts it back before it begins, and a poold
-# that waits for pools as soon as it looks.
+# The CPU that a killed latstat had reserved is released without a command that makes a change: an experiment releases it before
+# it begins, and a poold that waits for pools at its next check.
 . /words.sh
-# Its probe ends with it, but not before it.
+# Its probe ends after it.
 dies() {
     latstat_begins
     kill -KILL $latstat

@@ -6,7 +6,7 @@ allowed() {
     sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$1/status"
 }
 
-# A cgroup as somebody makes one who knows nothing of pools.
+# Creates a cgroup as a program without knowledge of pools does.
 group() {
     mkdir "$root/$1"
     if [ "$cgroup" = v2 ]; then return; fi
@@ -32,7 +32,7 @@ need poolcfg -d -c '
     create pool shop
     associate pool shop ( pset shopset )
     transfer to pset shopset ( cpu 1 )'
-# Two standing groups: steered where they are.
+# Two existing cgroups: narrowed in place.
 need poolbind -p shop --cgroup /shop.one --cgroup /shop.two
 want 1 "$(allowed $shop_one)" "where the first group may run"
 want 1 "$(allowed $shop_two)" "where the second group may run"
@@ -40,7 +40,7 @@ poold -l DEBUG 2>poold.said &
 daemon=$!
 within 30 grep -q 'configuration complete' poold.said
 
-# Beside the pool: it does not intrude for long.
+# A cgroup outside the pool does not use the pool's CPUs for long.
 group guest
 inside guest
 guest=$!
@@ -53,12 +53,12 @@ while :; do
     [ $tries -lt 40 ] || fail "the new group still runs on $(allowed $guest); poold says: $(cat poold.said)"
     sleep 1
 done
-# Inside a member: children and groups of its own.
+# Inside a member: children and child cgroups.
 group shop.one/inner
 inside shop.one/inner
 inner=$!
 want 1 "$(allowed $inner)" "where a group below a member runs"
-# The pool grows: all of it follows, and the guest gives way.
+# The pool grows: everything in it follows, and the cgroup outside is narrowed.
 need poolcfg -d -c 'transfer to pset shopset ( cpu 2 )'
 for pid in $shop_one $shop_two $inner; do
     want 1-2 "$(allowed $pid)" "where $pid may run when the pool has grown"
@@ -75,7 +75,7 @@ rmdir $root/shop.one/inner $root/guest
 need pooladm -d
 in_order
 if [ "$cgroup" = v2 ] && ! kernel_at_least 7 0; then
-    # This kernel takes no list away while processes are in the group; one of all processors means the same.
+    # This kernel does not clear a list while the cgroup has processes. A list of all CPUs is equivalent.
     want_file $root/shop.one/cpuset.cpus "0-$((cpus - 1))"
 fi
 kill $shop_one $shop_two

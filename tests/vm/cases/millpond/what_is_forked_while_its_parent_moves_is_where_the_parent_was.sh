@@ -1,6 +1,6 @@
 # limit_s: 120
 # leaves: nothing
-# In a row of children the first ones may be outside; from the first one inside on, all are.
+# In a sequence of children the first ones may be outside. From the first one inside on, all are inside.
 . /words.sh
 need psrset -c 2-3
 for round in 1 2 3; do

@@ -1,6 +1,6 @@
 # leaves: nothing
 . /words.sh
-# Hardware counters: the emulator has none, and nobody claims zeros.
+# Hardware counters: the emulator has none, and zeros must not be reported instead.
 refused 1 cpustat -c pic0=Cycle_cnt,pic1=Instr_cnt 1 1 <<'END'
 cpustat: cannot count events: this machine has no hardware counters
 hint: a virtual machine has them only where its hypervisor hands them on; what the kernel itself counts is in the listing of cpustat -h
@@ -9,9 +9,10 @@ refused 1 cputrack -c cycles true <<'END'
 cputrack: cannot count events: this machine has no hardware counters
 hint: a virtual machine has them only where its hypervisor hands them on; what the kernel itself counts is in the listing of cpustat -h
 END
-# Each clock of a processor goes as fast as the time, whichever place it has in its set. None counts more than lies between before and after. It counts
-# as long as cpustat says that it looked, give or take what cpustat was kept from working: a busy host leaves out processors of the guest for as long
-# as it likes. That is told by how much longer the whole took than the look. Where it is half of the look nothing can be told, and the rest goes on.
+# Each cycle counter of a CPU advances with time, in every position of its set. No count is larger than the time between before
+# and after. A count covers the interval that cpustat reports, plus or minus the time for which cpustat was prevented from
+# running: a busy host can stop CPUs of the guest for any time. The total duration minus the interval shows this. If it is half of
+# the interval nothing can be checked, and the case continues.
 before=$(awk '{ print $1 }' /proc/uptime)
 need cpustat --json -nc cpu-clock,page-faults,context-switches 2 1
 after=$(awk '{ print $1 + 0.01 }' /proc/uptime)
@@ -32,13 +33,13 @@ unknown*) echo "it cannot be told whether clocks are right on so busy a host: $v
 *) fail "a clock is $verdict: $said" ;;
 esac
 want "$cpus" "$(echo "$said" | grep -c '"event":"tick"')" "processors"
-# A program with a child, which becomes another program.
+# A program with a child that calls exec.
 need cputrack -fe -T 0 -c page-faults sh -c 'busybox true & wait; exec busybox true'
 for event in fork exec exit; do
     echo "$said" | grep -q " $event " || fail "no $event: $said"
 done
 want 2 "$(echo "$said" | grep -c ' exit ')" "ends of processes"
-# A process that is followed for a while goes on as if nothing had been.
+# A process that was traced for a while continues unaffected.
 sleep 1000 &
 pid=$!
 need cputrack -T 0.2 -N 2 -c context-switches -p $pid
@@ -46,7 +47,7 @@ want 2 "$(echo "$said" | grep -c tick)" "ticks"
 grep -q '^TracerPid:	0$' /proc/$pid/status || fail "it is still followed"
 kill -0 $pid || fail "it is gone"
 kill $pid
-# A processor that goes off-line meanwhile is told, and counted no more.
+# A CPU that goes off-line meanwhile is reported and no longer counted.
 cpustat -nc context-switches 1 8 >/tmp/lines 2>/tmp/told &
 counter=$!
 until grep -q tick /tmp/lines; do usleep 50000; done

@@ -46,7 +46,7 @@ END
 same expected told "what nobody was told"
 state now
 same before now "at the end"
-# A set of the machine is seen without rights, and left alone.
+# A set of the machine is visible without rights, and is not changed.
 sleep 1000 &
 member=$!
 need psrset -c 1

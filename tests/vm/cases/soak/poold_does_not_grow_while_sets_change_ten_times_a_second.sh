@@ -1,6 +1,6 @@
 # limit_s: 1800
 # leaves: nothing
-# The test of poold on the host (bin/millpond/tests/machine/poold_soak.rs), where there are enough CPUs for some to move.
+# The test of poold on the host (bin/millpond/tests/machine/poold_soak.rs), with enough CPUs for some to move.
 . /words.sh
 
 mkdir -p /tmp

@@ -11,7 +11,7 @@ need poolcfg -d -c '
 need poolbind -p web --unit store.service
 need poolbind -p web --unit shop.service --persist
 need pooladm -s /etc/pooladm.conf
-# All that a disk would keep.
+# The files that a disk would keep.
 mkdir -p "$OUT/etc/systemd/system/shop.service.d"
 cp /etc/pooladm.conf "$OUT/etc/"
 cp /etc/systemd/system/shop.service.d/* "$OUT/etc/systemd/system/shop.service.d/"

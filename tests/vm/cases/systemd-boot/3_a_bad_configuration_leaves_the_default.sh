@@ -1,6 +1,6 @@
 # limit_s: 600
 . /systemd-words.sh
-# Of several units it is enough for systemctl that one is active.
+# With several units, systemctl is satisfied with one active unit.
 within 120 systemctl -q is-active shop.service
 within 120 systemctl -q is-active store.service
 within 120 sh -c 'systemctl is-failed -q millpond-pools.service'

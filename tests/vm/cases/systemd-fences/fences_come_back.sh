@@ -6,13 +6,13 @@ case $(millpond fence 2>&1) in
 *'trading  2-3     1  low-latency  holds  yes '*) ;;
 *) fail "fences: $(millpond fence 2>&1); the unit says: $(journalctl -u millpond-fences.service --no-pager)" ;;
 esac
-# What cannot be understood is told with its place, and keeps no other out.
+# An invalid definition is reported with its position, and does not prevent others.
 journalctl -u millpond-fences.service --no-pager | grep -q 'cannot put up fence wrong: line 1, column ' ||
     fail "the unit says: $(journalctl -u millpond-fences.service --no-pager)"
 case ,$(cpus_of $(systemctl show -P MainPID shop.service)), in
 *[,-]2[,-]* | *[,-]3[,-]* | *,0-[4-7],*) fail "the service may run on $(cpus_of $(systemctl show -P MainPID shop.service))" ;;
 esac
-# What another program changes is put right, also by a watcher that was killed and came back.
+# Changes by other programs are corrected, also by a watcher that was killed and restarted.
 first=$(systemctl show -P MainPID millpond-fences.service)
 kill -9 $first
 within 120 runs_anew millpond-fences.service "$first"

@@ -1,14 +1,14 @@
 # limit_s: 900
-# A Debian that never heard of Millpond. What is on its disk is listed: the last case compares.
+# A Debian system without Millpond. The files on its disk are listed; the last case compares them.
 . /systemd-words.sh
 . /packages-words.sh
-# What systemd makes at the first boot is there then.
+# Includes the files that systemd creates at the first boot.
 need systemctl start basic.target
 listed >/.vm/listed.before
 began=$(cut -d ' ' -f 1 /proc/uptime)
 need /usr/bin/dpkg --install /packages/*.deb
 need millpond fence --name trading 2-3
-# Figures of time mean nothing here; that no stretch lasts for ten seconds does.
+# Times are meaningless here; only an interruption of ten seconds would fail.
 need millpond fence --prove trading --for 5s --max 10s
 awk -v began=$began '{ print "from dpkg --install to the proof: " $1 - began " s of the guest" }' /proc/uptime
 case $(millpond fence 2>&1) in
@@ -18,7 +18,7 @@ esac
 need psrinfo
 want 8 "$(echo "$said" | wc -l)" 'lines of psrinfo'
 need millpond quiet --cpu 5 --for 1s
-# No service is enabled or started, and the names of other packages are left to them.
+# No service is enabled or started, and names of other packages are not taken.
 for unit in millpond-fences millpond-pools poold schedd; do
     want disabled "$(systemctl is-enabled $unit.service 2>&1)" "$unit is enabled"
     want inactive "$(systemctl is-active $unit.service 2>&1)" "$unit runs"

@@ -1,5 +1,5 @@
 # limit_s: 600
-# The memory of a set is a property of its slice, which systemd keeps whatever is reloaded; the kernel has it, too.
+# The memory nodes of a set are a property of its slice, which systemd keeps across reloads. The kernel has the same value.
 . /systemd-words.sh
 set=$root/mpset1.slice
 [ -d /sys/devices/system/node/node1 ] || fail "this guest should have two nodes"
@@ -33,11 +33,11 @@ service other
 want 0-1 "$(mems_of $pid)" 'where somebody else has its memory'
 need psrset -e 1 grep Mems_allowed_list /proc/self/status
 want 1 "${said##*[!0-9-]}" 'where somebody who is started in the set has its memory'
-# What somebody else writes into the file is put back, and stays.
+# A foreign write to the file is reverted permanently.
 write $set/cpuset.mems 0
 need psrset -r 7
 is_near 'after somebody else wrote'
-# With a processor of the other node its memory is local, too.
+# With a CPU of the other node, that node's memory is local, too.
 need psrset -a 1 3
 want '0 1' "$(systemctl show -P AllowedMemoryNodes mpset1.slice | tr '-' ' ')" 'the property with a processor of each node'
 want 0-1 "$(mems_of $sleeper)" 'where the process has its memory with a processor of each node'

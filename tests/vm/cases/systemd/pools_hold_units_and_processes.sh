@@ -22,11 +22,11 @@ need poolbind -p shop --unit one.service
 want 2 "$(cpus_of $mine)" 'where the process may run'
 want 4 "$(cpus_of $one)" 'where the first service may run'
 want "$mine	web" "$(poolbind -q $mine)" 'the pool of the process'
-# What is started behind it is in the pool, too.
+# Programs started through it are in the pool, too.
 poolbind -p web -e sleep 100000 &
 started=$!
 within 20 sh -c "grep -q '^Cpus_allowed_list:.2\$' /proc/$started/status"
-# Both grow while systemd reads its units anew.
+# Both grow while systemd reloads its units.
 need systemctl daemon-reload
 need poolcfg -d -c 'transfer to pset webset ( cpu 3 ) transfer to pset shopset ( cpu 5 )'
 need systemctl daemon-reload
@@ -39,12 +39,12 @@ want 4-5 "$(cpus_of $two)" 'where the second service may run'
 need poolcfg -d -c 'transfer to pset shopset ( cpu 6 )'
 want 4-6 "$(cpus_of $one)" 'where the first service may run with three'
 want 4-6 "$(cpus_of $two)" 'where the second service may run with three'
-# A unit that is started again is bound again, at the latest by the next command.
+# A restarted unit is bound again, at the latest by the next command.
 need systemctl restart two.service
 two=$(systemctl show -P MainPID two.service)
 need poolcfg -d -c 'modify pool shop ( int pool.importance = 5 )'
 want 4-6 "$(cpus_of $two)" 'where the second service may run after it was started again'
-# From its next start on a unit stands in the slice of the pool.
+# From its next start on, a unit is in the slice of the pool.
 need poolbind -p web --unit two.service --persist
 within 20 test -e /etc/systemd/system/two.service.d/50-millpond-pool.conf
 need systemctl restart two.service

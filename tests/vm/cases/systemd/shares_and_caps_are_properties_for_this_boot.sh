@@ -1,6 +1,6 @@
 # limit_s: 600
-# A unit's shares and cap are its properties, by drop-ins of this boot: a reload, another start of systemd and a restart of the unit keep them. What is
-# deleted leaves nothing, and what the unit's files say is back.
+# A unit's shares and cap are its properties, set by drop-ins for this boot. They persist across a reload, a restart of systemd
+# and a restart of the unit. After deletion nothing is left, and the values of the unit's files apply again.
 . /systemd-words.sh
 service web
 at=$root/system.slice/web.service
@@ -41,7 +41,7 @@ need systemctl start web.service
 has 'stopped and started' '150000 100000' 2000
 need prctl -P -n zone.cpu-cap -i zone web.service
 case $said in *'zone.cpu-cap privileged 150 - deny -'*) ;; *) fail "prctl says $said" ;; esac
-# Refused: what no unit has.
+# Refused: not possible for units.
 need_fail prctl -n zone.cpu-cap -v 10 -i zone other.service
 need prctl -n zone.cpu-shares -v 0 -r -i zone web.service
 want_file $at/cpu.idle 1
@@ -61,14 +61,15 @@ want_file $root/system.slice/cpu.max '300000 100000'
 need prctl -n project.cpu-cap -x -i project system.slice
 want_nothing_left
 
-# What the administrator keeps for every boot is there again afterwards, and ours counts meanwhile.
+# The administrator's setting for every boot is restored afterwards; until then ours applies.
 need systemctl set-property web.service CPUQuota=70%
 controls >before
 cat before
 need prctl -n zone.cpu-cap -v 30 -r -i zone web.service
 want_file $at/cpu.max '30000 100000'
 need systemctl daemon-reload
-# A file in /etc hides that of the same name in /run. doctor says so, and its repair or the next change sets it again.
+# A file in /etc hides a file of the same name in /run. doctor reports this, and its repair or the next change sets the value
+# again.
 want_file $at/cpu.max '70000 100000'
 need_fail millpond doctor
 case $said in *"not as the sets want it: "*web.service*) ;; *) fail "doctor says: $said" ;; esac
@@ -86,7 +87,7 @@ want_file $at/cpu.max '70000 100000'
 rm -rf $kept
 need systemctl daemon-reload
 
-# The same for what was set for this boot by others.
+# The same for foreign settings for this boot.
 need systemctl set-property --runtime web.service CPUQuota=60%
 controls >before
 need prctl -n zone.cpu-cap -v 30 -r -i zone web.service
@@ -96,7 +97,7 @@ cmp before after || fail "what others set for this boot is not as before: $(diff
 rm -rf $drop_ins
 need systemctl daemon-reload
 
-# A process of a unit has a scope, and goes home.
+# A process of a unit gets a scope, and returns.
 worker=$(systemctl show -P MainPID web.service)
 need prctl -n process.cpu-cap -v 20 -r -i process $worker
 in_cgroup $worker /system.slice/mpcap-$worker-1.scope
@@ -107,7 +108,7 @@ need prctl -n process.cpu-cap -x -i process $worker
 in_cgroup $worker /system.slice/web.service
 within 20 is_gone $root/system.slice/mpcap-$worker-1.scope
 
-# CPUs of its own, until it is stopped.
+# Dedicated CPUs, until the unit is stopped.
 need zonecfg -z web.service 'add dedicated-cpu; set ncpus=2; end'
 worker=$(systemctl show -P MainPID web.service)
 has=$(cpus_of $worker)

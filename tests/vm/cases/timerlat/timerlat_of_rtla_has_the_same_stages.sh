@@ -1,7 +1,8 @@
 # limit_s: 240
 # leaves: nothing
 . /timerlat.sh
-# Time in a guest is none: what is compared is that both tell of all timers that they saw, and that the stages of both are their whole.
+# Times in a guest are meaningless. Checks that both report all timers that they saw, and that the stages of both add up to the
+# total.
 program=/opt/rtla/usr/bin/rtla
 [ -x $program ] || skip "rtla could not be had"
 rtla() {
@@ -13,7 +14,8 @@ ours() {
 }
 state before
 
-# One after the other, for only one of them can wait for the timers of a processor: same class and priority, same period, a thread in user mode.
+# One after the other, because only one can wait for the timers of a CPU: same class and priority, same period, a thread in user
+# mode.
 need latstat --timerlat --cpu 2 --keep-others --interval 2ms --duration 8 --save run
 case $said in *"lost: "*) fail "timers are lost: $said" ;; esac
 need rtla timerlat hist --user-threads --cpus 2 --period 2000 --duration 8s --priority f:31 --nano --bucket-size 1000 --entries 10
@@ -45,7 +47,7 @@ for sum in min avg max; do
     [ "$1" -le "$2" ] && [ "$2" -le "$3" ] || fail "the stages of rtla are less than nothing: $sum $*"
 done
 
-# rtla leaves nothing of ours behind, nor we of its.
+# Neither program leaves trace instances behind.
 want "" "$(ls $tracing/instances)" "trace instances at the end"
 state now
 same before now "at the end"

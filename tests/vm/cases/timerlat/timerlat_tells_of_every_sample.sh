@@ -1,7 +1,7 @@
 # limit_s: 300
 # leaves: nothing
 . /timerlat.sh
-# Every sample has its stages, and these are the whole: histograms keep three digits.
+# Every sample has its stages, which add up to the total. Histograms keep three digits.
 whole() {
     for _row in irq thread user total; do
         _is=$(row $_row "$2")
@@ -12,7 +12,7 @@ whole() {
         fail "stages are $_irq, $_thread and $_user ns together, the whole is $_total"
 }
 
-# What was set before is odd, so that it is seen to come back.
+# An odd previous value, so that its restoration is visible.
 write $tracing/osnoise/timerlat_period_us 1234
 write $tracing/osnoise/stop_tracing_total_us 54321
 write $tracing/osnoise/print_stack 777
@@ -31,13 +31,13 @@ same before.set now.set "settings at the end"
 state now
 same before now "at the end"
 
-# Of each of the longest waits the stages are the whole to the nanosecond.
+# The stages of each of the longest waits add up to the total, to the nanosecond.
 sed 's/.*"worst"://; s/"at_ns"/\n&/g' run | grep total_ns >worst
 [ "$(wc -l <worst)" -ge 10 ] || fail "there are not 10 longest waits: $(cat worst)"
 sed 's/.*"total_ns":\([0-9]*\),"stages_ns":\[\([0-9]*\),null,\([0-9]*\),\([0-9]*\)\].*/\1 \2 \3 \4/' worst |
     awk '$1 != $2 + $3 + $4 || NF != 4 { exit 1 }' || fail "stages are not the whole: $(cat worst)"
 
-# It goes on with its own runs, and with no others.
+# It only resumes runs of its own kind.
 need latstat --timerlat --cpu 2 --samples 100 --resume run
 whole 400 run
 need_fail latstat --cpu 2 --samples 100 --resume run
@@ -46,13 +46,13 @@ case $said in
 *) fail "it goes on: $said" ;;
 esac
 
-# The tracer need not be mounted.
+# The tracing file system need not be mounted.
 need unshare -m sh -c 'umount /sys/kernel/tracing; umount /sys/kernel/debug; [ ! -d /sys/kernel/tracing/instances ] && latstat --timerlat --cpu 2 --samples 100 --save hidden'
 whole 100 hidden
 settings now.set
 same before.set now.set "settings when nobody mounted it"
 
-# Beside others, and in turns.
+# With other threads on the CPU, and alternating with another program.
 need latstat --timerlat --cpu 2 --samples 100 --keep-others --save shared
 whole 100 shared
 if command -v cyclictest >/dev/null; then
@@ -62,7 +62,7 @@ if command -v cyclictest >/dev/null; then
     same before.set now.set "settings after turns"
 fi
 
-# Where somebody else uses one of the two tracers it is refused, and theirs is left alone.
+# If another program uses one of the two tracers, it is refused, and that tracer is not changed.
 mkdir $tracing/instances/theirs
 write $tracing/instances/theirs/current_tracer timerlat
 refused 1 latstat --timerlat --cpu 2 --samples 100 <<'END'

@@ -6,19 +6,19 @@ write $tracing/osnoise/stop_tracing_us 4321
 settings before.set
 state before
 
-# While it measures the settings are its own.
+# During the measurement the settings are its own.
 timerlat_begins --interval 3ms
 want_file $tracing/osnoise/timerlat_period_us 3000
 want_file $tracing/osnoise/stop_tracing_us 0
 grep -q NO_OSNOISE_WORKLOAD $tracing/osnoise/options || fail "threads of the kernel's own: $(cat $tracing/osnoise/options)"
 want nop "$(cat $tracing/current_tracer)" "the tracer of everybody's trace"
-# A second one says whose the tracer is.
+# A second one reports the owner of the tracer.
 refused 1 latstat --timerlat --cpu 3 --samples 5 <<END
 latstat: cannot make a place to measure: the tracer timerlat is on already, in the trace instance millpond-$latstat
 hint: one of osnoise and timerlat works at a time: wait until rtla, or another user of it, has ended
 END
 
-# Asked to stop it shows what it has, and puts everything back.
+# On SIGTERM it prints its results and restores everything.
 kill -TERM $latstat
 status=0
 wait $latstat || status=$?
@@ -29,7 +29,7 @@ same before.set now.set "settings after that"
 state now
 same before now "after that"
 
-# Killed it leaves all of it, and the next command puts it back.
+# After a kill the next command restores everything.
 timerlat_begins --interval 3ms
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
@@ -42,7 +42,7 @@ state now
 same before now "after the next command"
 silent "was killed" psradm -n 0
 
-# What somebody set meanwhile is theirs.
+# Foreign changes made meanwhile are kept.
 timerlat_begins --interval 3ms
 kill -KILL $latstat
 wait $latstat 2>/dev/null || true
@@ -51,7 +51,7 @@ says "another program set timerlat_period_us of the tracer timerlat to 2222 mean
 want_file $tracing/osnoise/timerlat_period_us 2222
 want_file $tracing/osnoise/stop_tracing_us 4321
 
-# Nobody ends the tracer while its trace is read.
+# The tracer is not ended while its trace is read.
 write $tracing/osnoise/timerlat_period_us 1234
 settings now.set
 same before.set now.set "settings that were theirs"
@@ -62,7 +62,7 @@ wait $latstat || fail "it ends with status $?: $(cat latstat.err)"
 settings now.set
 same before.set now.set "settings at the end"
 
-# One whose processor goes off-line ends, too; the last one of a partition does not go.
+# When its CPU goes off-line it ends, too. The last CPU of a partition cannot go off-line.
 timerlat_begins --interval 3ms --keep-others
 write /sys/devices/system/cpu/cpu2/online 0
 status=0

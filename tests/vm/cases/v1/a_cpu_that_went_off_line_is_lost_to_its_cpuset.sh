@@ -1,4 +1,4 @@
-# The kernel deletes it from the list, and does not put it back.
+# The kernel removes it from the list, and does not restore it.
 cd /sys/fs/cgroup/cpuset
 mkdir set
 write set/cpuset.cpus 2-3

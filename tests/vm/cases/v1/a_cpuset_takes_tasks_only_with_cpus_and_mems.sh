@@ -1,4 +1,4 @@
-# Both lists first, else ENOSPC; then a process moved in is confined.
+# Without both lists, ENOSPC. Then a process moved into the cpuset is confined.
 cd /sys/fs/cgroup/cpuset
 mkdir set
 sleep 1000 &

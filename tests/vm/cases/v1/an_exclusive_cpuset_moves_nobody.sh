@@ -1,4 +1,4 @@
-# cpu_exclusive only forbids siblings to overlap: tasks of the root still run there.
+# cpu_exclusive only forbids overlapping siblings: tasks of the root still run there.
 cd /sys/fs/cgroup/cpuset
 mkdir set other
 write set/cpuset.cpus 3

@@ -1,4 +1,4 @@
-# The hybrid layout: cpusets and cpu shares belong to v1, the v2 tree only groups.
+# The hybrid layout: cpusets and CPU shares belong to v1, the v2 tree has no controllers.
 for controller in $(cat /sys/fs/cgroup/unified/cgroup.controllers); do
     case $controller in cpuset | cpu) fail "v2 has the controller $controller" ;; esac
 done

@@ -1,4 +1,4 @@
-# All CPUs cannot leave the root: the write succeeds and the file tells the truth.
+# The root cannot lose all CPUs: the write succeeds, and the file reads as invalid.
 cd /sys/fs/cgroup
 write cgroup.subtree_control +cpuset
 mkdir set

@@ -1,4 +1,4 @@
-# Since 6.8 the mask of unbound workqueues loses the CPUs of an isolated partition; the boot-time list never shows them.
+# Since 6.8 the cpumask of unbound workqueues excludes the CPUs of an isolated partition. The boot-time list never shows them.
 [ -e /sys/fs/cgroup/cpuset.cpus.isolated ] || skip "this kernel has no cpuset.cpus.isolated"
 cd /sys/fs/cgroup
 write cgroup.subtree_control +cpuset

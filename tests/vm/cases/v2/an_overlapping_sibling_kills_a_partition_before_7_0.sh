@@ -1,4 +1,4 @@
-# A foreign writer takes one of a partition's CPUs into a sibling's list.
+# Another program adds one of a partition's CPUs to a sibling's list.
 cd /sys/fs/cgroup
 write cgroup.subtree_control +cpuset
 mkdir set other

@@ -1,14 +1,15 @@
 # limit_s: 1800
 # leaves: nothing
-# A hundred fences, one after the other, and more until fifty were killed half-way. Of every four, two are killed while they go up and one while it comes down, at a moment that is drawn; doctor puts
-# back what was half done. Afterwards everything is as before, byte for byte.
+# A hundred fences, one after the other, and more until fifty were killed part-way. Of every four, two are killed while they go up
+# and one while it comes down, at a random moment. doctor repairs what was half done. Afterwards everything is as before, byte for
+# byte.
 kernel_threads=yes
 . /words.sh
 stands() { [ "$(millpond fence --json 2>/dev/null | grep -c '"name":')" = 1 ]; }
 now_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
 seed=$(od -A n -N 2 -t u2 /dev/urandom)
 echo "drawn by $((seed))"
-# A moment before the end of what takes that long, into $moment_ms.
+# Sets $moment_ms to a random moment of a command with this duration.
 draw() {
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
     moment_ms=$((seed / 65536 % $1))
@@ -22,7 +23,7 @@ killed() {
     status=0
     wait $victim || status=$?
     case $status in
-    # The first fence took longer than those after it.
+    # The first fence took longer than later ones.
     0) in_time=$((in_time + 1)) took_ms=$((took_ms * 7 / 8 + 1)) ;;
     137) deaths=$((deaths + 1)) ;;
     *) fail "\`$*\`, to be killed after $moment_ms ms, ends with $status: $(cat killed.said)" ;;

@@ -1,6 +1,6 @@
 # limit_s: 400
 # leaves: nothing
-# Counted and not timed: in how many of poold's looks the sizes become what a new demand wants.
+# Counts the samples of poold until the sizes match a new demand. Does not measure time.
 . /words.sh
 
 state before
@@ -10,7 +10,7 @@ poold -l INFO --record 2>poold.said &
 daemon=$!
 within 60 grep -q 'configuration complete' poold.said
 sleep 3
-# The demand is there at once: a stopped shell with its children is bound, and goes on.
+# The demand begins at once: a stopped shell with its children is bound, and continues.
 spin $size
 for pid in $spinners; do kill -STOP $pid; done
 need poolbind -p web $spinners
@@ -25,7 +25,7 @@ looks=$(tail -n +$((quiet + 1)) $record | awk '
 echo "from 1 to $size processors in $looks looks"
 grep 'moved ' poold.said || true
 [ "$looks" -le 2 ] || fail "the size was final after $looks looks: $(cat poold.said)"
-# And nothing moves any more while nothing changes.
+# Afterwards nothing moves while nothing changes.
 said=$(grep -c 'moved ' poold.said)
 sleep 10
 want $said "$(grep -c 'moved ' poold.said)" 'moves at a steady load'

@@ -1,4 +1,4 @@
-//! Which cases run on which kernels. A group is one boot.
+//! Assignment of cases to kernels. A group is one boot.
 
 use std::path::{Path, PathBuf};
 
@@ -10,31 +10,31 @@ use millpond_vm::{
 
 use crate::itself;
 
-/// A test about a whole boot rather than one case of it.
+/// A test of a whole boot instead of one case.
 pub type Check = (&'static str, fn(&Report) -> Result<(), String>);
 
-/// One boot and what it proves.
+/// One boot and its tests.
 pub struct Group {
-    /// First half of each test's name.
+    /// First half of each test name.
     pub name: String,
     pub kernel: KernelId,
     pub shape: Shape,
-    /// What else the guest is made of.
+    /// Further configuration of the guest.
     pub refine: fn(Guest) -> Result<Guest, String>,
     pub cases: Vec<Case>,
     pub checks: Vec<Check>,
-    /// Whether each case is a test by itself. If not, its verdict is for the checks to judge.
+    /// Whether each case is a test. Otherwise only the checks evaluate its verdict.
     pub judges_cases: bool,
 }
 
 impl Group {
-    /// The guest to boot, once its kernel is there.
+    /// The guest to boot with this kernel.
     pub fn guest(&self, kernel: Kernel) -> Result<Guest, String> {
         (self.refine)(Guest::new(kernel, self.shape.clone()))
     }
 }
 
-/// The cases of directories below `cases/`; of one that is not there, none: an empty directory does not survive a clone.
+/// The cases in directories below `cases/`. A missing directory has no cases, because git does not store empty directories.
 fn cases(directories: &[&str]) -> Result<Vec<Case>, CaseError> {
     let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let mut found = Vec::new();
@@ -44,20 +44,20 @@ fn cases(directories: &[&str]) -> Result<Vec<Case>, CaseError> {
     Ok(found)
 }
 
-/// Three cards on one wire, the third with many queues, and a disk.
+/// Three network cards on one network, the third with many queues, and a disk.
 const CARDS: [Nic; 3] = [Nic::Virtio, Nic::Virtio, Nic::Vmxnet3];
 
-/// Like a server: cgroup v2, interrupts remapped.
+/// Like a server: cgroup v2, with interrupt remapping.
 fn v2(guest: Guest) -> Result<Guest, String> {
     Ok(guest.cgroup(Cgroup::V2).nics(&CARDS).disk().interrupt_remapping())
 }
 
-/// Like a small virtual machine: v1 cpusets, no remapping.
+/// Like a small virtual machine: v1 cpusets, without interrupt remapping.
 fn v1(guest: Guest) -> Result<Guest, String> {
     Ok(guest.cgroup(Cgroup::V1Hybrid).nics(&CARDS).disk())
 }
 
-/// Our commands under their names, the laws, and the words that the cases about them share.
+/// Our commands, the laws, and the shell functions that their cases share.
 fn commands(guest: Guest) -> Result<Guest, String> {
     let said = |e: &dyn std::error::Error| e.to_string();
     let millpond = cargo_binary("millpond").map_err(|e| said(&e))?;
@@ -66,24 +66,24 @@ fn commands(guest: Guest) -> Result<Guest, String> {
     let mut image = Image::new().program("millpond", &millpond).map_err(|e| said(&e))?;
     image = image.program("live-laws", &laws).map_err(|e| said(&e))?;
     if wants_all() {
-        // What the cases of `make test-all` about live classes need.
+        // Programs for the cases of `make test-all` about live classes.
         let classes = cargo_binary("live-classes").map_err(|e| said(&e))?;
         image = image.program("live-classes", &classes).map_err(|e| said(&e))?;
         let adversary = cargo_example("adversary").map_err(|e| said(&e))?;
         image = image.program("adversary", &adversary).map_err(|e| said(&e))?;
     }
-    // Busybox has no flock here; every Debian has this one.
+    // This Busybox has no flock; every Debian has this one.
     image = image.program("flock", Path::new("/usr/bin/flock")).map_err(|e| said(&e))?;
-    // Nor has it a chrt that knows the deadline class.
+    // Its chrt does not know the deadline class, either.
     image = image.program("chrt", Path::new("/usr/bin/chrt")).map_err(|e| said(&e))?;
-    // Where the daemon or one of its libraries cannot be had, the case that needs it says so.
+    // If the daemon or one of its libraries is not available, the case that needs it reports that.
     let cache = Cache::from_environment().map_err(|e| said(&e))?;
     if let Ok(daemon) = obtain_irqbalance(&cache, &|note| println!("vm: {note}"))
         && let Ok(more) = image.clone().program("irqbalance", &daemon)
     {
         image = more;
     }
-    // What latstat takes turns with, where it is installed.
+    // Alternates with latstat, if it is installed.
     if let Ok(more) = image.clone().program("cyclictest", Path::new("/usr/bin/cyclictest")) {
         image = more;
     }
@@ -126,27 +126,27 @@ fn commands_v2(guest: Guest) -> Result<Guest, String> {
     commands(v2(guest)?)
 }
 
-/// Our commands on a kernel without modules, and so without cards and disk.
+/// Our commands on a kernel without modules, and so without network cards and disk.
 fn commands_alone(guest: Guest) -> Result<Guest, String> {
     commands(guest.cgroup(Cgroup::V2))
 }
 
-/// [`commands_v2`] with a clock that counts instructions: with one CPU, time is the same in each run.
+/// [`commands_v2`] with a clock that counts instructions: with one CPU, times are the same in each run.
 fn commands_counted(guest: Guest) -> Result<Guest, String> {
     Ok(commands_v2(guest)?.accel(Accel::Counted))
 }
 
-/// The same where a killed command dies at each of its steps, not only at some.
+/// The same, with commands killed at every step and not only at some.
 fn commands_v2_thorough(guest: Guest) -> Result<Guest, String> {
     Ok(commands_v2(guest)?.image(&Image::new().file("/thorough", "", 0o644)))
 }
 
-/// The same with fewer random scripts: [`all`] has more of them on another kernel.
+/// The same with fewer random scripts: [`all`] runs more of them on another kernel.
 fn commands_v2_brief(guest: Guest) -> Result<Guest, String> {
     Ok(commands_v2(guest)?.image(&Image::new().file("/brief", "", 0o644)))
 }
 
-/// [`commands_v2`] with rtla; where it cannot be had, the case that needs it says so.
+/// [`commands_v2`] with rtla. If it is not available, the case that needs it reports that.
 fn commands_rt(guest: Guest) -> Result<Guest, String> {
     let guest = commands_v2(guest)?;
     let cache = Cache::from_environment().map_err(|e| e.to_string())?;
@@ -156,15 +156,15 @@ fn commands_rt(guest: Guest) -> Result<Guest, String> {
     }
 }
 
-/// [`commands_v2`] with the test of poold over a long time. Each CPU is a thread of the host: in turn on one thread they would wait for one
-/// another for tenths of a second.
+/// [`commands_v2`] with the long test of poold. Each CPU is a host thread: on a single thread they would wait for each other for
+/// tenths of a second.
 fn soak(guest: Guest) -> Result<Guest, String> {
     let test = cargo_test_binary("machine").map_err(|e| e.to_string())?;
     let image = Image::new().program("poold-soak", &test).map_err(|e| e.to_string())?;
     Ok(commands_v2(guest)?.accel(Accel::TcgMulti).image(&image))
 }
 
-/// Our commands with containerd and the tests of the agent; where it cannot be had, the case says so.
+/// Our commands with containerd and the tests of the agent. If it is not available, the case reports that.
 fn containers(guest: Guest) -> Result<Guest, String> {
     let guest = commands_alone(guest)?.memory_mb(3072);
     let cache = Cache::from_environment().map_err(|e| e.to_string())?;
@@ -175,7 +175,7 @@ fn containers(guest: Guest) -> Result<Guest, String> {
     let place = Path::new("/opt/containers");
     let mut image = Image::new().program("node-tests", &tests).map_err(|e| e.to_string())?;
     image = tools.in_image(image).map_err(|e| e.to_string())?;
-    // Where somebody has built one: `kubernetes` of the slow matrix does.
+    // Uses an existing build, for example that of the tool `kubernetes` of the slow matrix.
     let kubelet = match std::env::var_os("MILLPOND_KUBERNETES") {
         Some(parts) => Path::new(&parts).join("bin/kubelet"),
         None => tests.ancestors().nth(3).unwrap_or(place).join("matrix/kubernetes/bin/kubelet"),
@@ -191,21 +191,21 @@ fn commands_v1(guest: Guest) -> Result<Guest, String> {
     commands(v1(guest)?)
 }
 
-/// A small machine that carries this very test program, to see that a host-built program runs there.
+/// A small machine with this test program, to check that a host program runs there.
 fn with_this_program(guest: Guest) -> Result<Guest, String> {
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
     Ok(guest.image(&Image::new().program("itself", &me).map_err(|e| e.to_string())?))
 }
 
-/// The same without the cases that kill commands, which take half the time: what a journal does is no kernel's business.
+/// The same without the cases that kill commands, which take half of the time and do not depend on the kernel.
 fn without_deaths(group: Group) -> Group {
     let cases = group.cases.into_iter().filter(|case| !case.name().contains("sigkill")).collect();
     Group { cases, ..group }
 }
 
-/// What each of the two kernels of `make test` leaves to the other, by the beginnings of names, so that both end within ten minutes: each
-/// case runs on one of them at least, and on both with `make test-all`. The one with irqbalance runs only there: the daemon leaves interrupts
-/// wherever it was when it ended.
+/// The cases that each of the two kernels of `make test` leaves to the other, by prefixes of names, so that both end within ten
+/// minutes. Each case runs on at least one of them, and on both with `make test-all`. The case with irqbalance only runs there:
+/// the daemon leaves interrupts in their last place when it ends.
 const LEFT_TO_V1: &[&str] = &[
     "a_binding_to_several",
     "a_binding_under_sigkill",
@@ -255,14 +255,14 @@ const LEFT_TO_V2: &[&str] = &[
     "what_the_kernel_counts",
 ];
 
-/// The same without the cases that another group has, unless everything is wanted.
+/// The group without the cases of another group, unless all are requested.
 fn shared_out(group: Group, left_to_other: &[&str], wants_all: bool) -> Group {
     let stays = |case: &Case| wants_all || !left_to_other.iter().any(|name| case.name().starts_with(name));
     let cases = group.cases.into_iter().filter(stays).collect();
     Group { cases, ..group }
 }
 
-/// What a kernel for real time is looked at for, by the beginnings of names: observers, and that sets hold.
+/// The cases for a real-time kernel, by prefixes of names: observers, and enforcement of sets.
 const ON_REAL_TIME: [&str; 13] = [
     "a_set_is_removed",
     "diagnose_",
@@ -293,26 +293,26 @@ fn on_real_time() -> Result<Group, Box<dyn std::error::Error>> {
     })
 }
 
-/// The same with so many times the time for each case.
+/// The group with a multiple of the time for each case.
 fn patient(group: Group, times: u32) -> Group {
     let cases = group.cases.into_iter().map(|case| case.patient(times)).collect();
     Group { cases, ..group }
 }
 
-/// Whether the groups of `make test-all` are wanted, too.
+/// Whether the groups of `make test-all` are requested, too.
 pub fn wants_all() -> bool {
     std::env::var("MILLPOND_VM").is_ok_and(|v| v == "all")
 }
 
-/// Whether only the group of `make test` is wanted.
+/// Whether only the group of `make test` is requested.
 pub fn wants_newest() -> bool {
     std::env::var("MILLPOND_VM").is_ok_and(|v| v == "newest")
 }
 
-/// The one group of `make test`: the laws on the newest kernel (`MILLPOND_VM=newest`).
+/// The group of `make test`: the laws on the newest kernel (`MILLPOND_VM=newest`).
 ///
 /// # Errors
-/// A case or a shape that cannot be: a mistake in the tests.
+/// An invalid case or topology: an error in the tests.
 pub fn newest() -> Result<Vec<Group>, Box<dyn std::error::Error>> {
     Ok(vec![Group {
         name: "7.3-laws".to_owned(),
@@ -328,10 +328,10 @@ pub fn newest() -> Result<Vec<Group>, Box<dyn std::error::Error>> {
     }])
 }
 
-/// The groups of `make test-kernels`, and with `wants_all` those of `make test-all` too.
+/// The groups of `make test-kernels`, and with `wants_all` also those of `make test-all`.
 ///
 /// # Errors
-/// A case or a shape that cannot be: a mistake in the tests.
+/// An invalid case or topology: an error in the tests.
 pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
     let on_v2 =
         |name: &str, series, shape: Result<Shape, ShapeError>| -> Result<Group, Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! The harness tried on itself: cases that go wrong in each way, and what must be told of them.
+//! Tests of the harness itself: cases that fail in each possible way, and the expected reports.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub fn cases() -> Result<Vec<Case>, CaseError> {
     scripts.iter().map(|(name, script)| Case::new(name, *script)).collect()
 }
 
-/// What must be told.
+/// The expected reports.
 pub const CHECKS: [Check; 9] = [
     ("a_good_case_brings_its_output_and_files", |report| {
         let case = result(report, "passes")?;
@@ -99,7 +99,8 @@ pub const CHECKS: [Check; 9] = [
     }),
     ("a_program_of_the_workspace_is_found_as_this_test_was_built", |_| {
         let found = millpond_vm::cargo_test_binary("vm").map_err(|e| e.to_string())?;
-        // Not by its whole name: a dependency may have changed since, and then it is a new file beside this one.
+        // Not compared by the whole name: a dependency may have changed since, and then there is a new file in the same
+        // directory.
         let place = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             (path.parent().map(Path::to_owned), name.split('-').next().map(str::to_owned))

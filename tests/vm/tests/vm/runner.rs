@@ -1,4 +1,4 @@
-//! Boots the groups that are asked for, several at once, then hands their results to the test harness and prints the table.
+//! Boots the requested groups, several at once, then passes their results to the test harness and prints the table.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -14,19 +14,19 @@ use millpond_vm::{
 
 use crate::groups::{Check, Group};
 
-/// So many of a group's slowest cases are named.
+/// Number of slowest cases that are listed per group.
 const SLOWEST: usize = 12;
 
-/// A group and, once it was booted, what came of it. Empty for a group that was not asked for.
+/// A group and, after its boot, its outcome. Empty for a group that was not requested.
 struct Run {
     group: Group,
     outcome: OnceLock<Outcome>,
 }
 
-/// How a group went.
+/// The outcome of a group.
 enum Outcome {
     Booted(Report),
-    /// It cannot be tried here.
+    /// It cannot run here.
     Skipped(Unavailable),
     Failed(String),
 }
@@ -38,7 +38,7 @@ enum Item {
     Check(Check),
 }
 
-/// Runs what the arguments ask for; the exit status is cargo's.
+/// Runs the requested tests. The exit status is that of cargo's test harness.
 pub fn run(args: &Arguments, groups: Vec<Group>) -> ExitCode {
     let runs: Vec<Arc<Run>> =
         groups.into_iter().map(|group| Arc::new(Run { group, outcome: OnceLock::new() })).collect();
@@ -59,7 +59,7 @@ pub fn run(args: &Arguments, groups: Vec<Group>) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Boots every group that has a wanted test, as many at once as there are host CPUs (`--test-threads` to change that).
+/// Boots every group with a requested test, as many at once as there are host CPUs (`--test-threads` changes that).
 fn boot_all(args: &Arguments, runs: &[Arc<Run>]) {
     let jobs: Mutex<VecDeque<&Arc<Run>>> = Mutex::new(
         runs.iter().filter(|run| run.items().iter().any(|item| run.is_wanted(args, item))).collect(),
@@ -101,7 +101,7 @@ impl Run {
         !args.is_filtered_out(&Trial::test(self.name_of(item), || Ok(())))
     }
 
-    /// The cases to run: the wanted ones; all when a check, which may look at any, is wanted.
+    /// The cases to run: the requested ones; all if a check is requested, because it may use any of them.
     fn wanted_cases(&self, args: &Arguments) -> Vec<Case> {
         let wants_check =
             self.items().iter().any(|item| matches!(item, Item::Check(_)) && self.is_wanted(args, item));
@@ -163,7 +163,7 @@ impl Outcome {
     fn summary(&self, judges_cases: bool) -> String {
         match self {
             Self::Booted(report) => {
-                // A run that is ended before its end has told what it found until then.
+                // Print failures now, because the run may be ended before its end.
                 let is_wrong = |case: &&CaseResult| {
                     judges_cases && !matches!(case.verdict, Verdict::Passed | Verdict::Skipped(_))
                 };
@@ -222,7 +222,7 @@ fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What ran, what was skipped, and why.
+/// Prints what ran, what was skipped, and why.
 fn table(runs: &[Arc<Run>]) {
     println!("{:<22} {:>4} {:>7} {:>8}  notes", "vm group", "ran", "skipped", "seconds");
     for run in runs {
@@ -256,7 +256,7 @@ fn table(runs: &[Arc<Run>]) {
     }
 }
 
-/// The cases that took longest, where some took long.
+/// The slowest cases, if any took long.
 fn slowest(cases: &[CaseResult]) -> String {
     let mut long: Vec<_> = cases.iter().filter(|case| case.guest_ms >= 10_000).collect();
     long.sort_by_key(|case| std::cmp::Reverse(case.guest_ms));

@@ -1,4 +1,4 @@
-//! A machine made by hand: a directory with just the files that this room reads.
+//! A synthetic machine: a directory with just the files that this crate reads.
 
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code, reason = "the test of descriptors uses a part")]
@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A hand-made root in a temporary directory.
+/// A synthetic root in a temporary directory.
 pub struct HandMade {
     pub dir: tempfile::TempDir,
     pub v1: bool,
 }
 
 impl HandMade {
-    /// `cpus` CPUs, two strands a core, one node; cgroup version 2 or 1.
+    /// `cpus` CPUs, two strands per core, one node; cgroup version 2 or 1.
     pub fn new(cpus: u32, v1: bool) -> HandMade {
-        // In memory, where there is such a file system: labels are written through to the disk.
+        // On a tmpfs if possible, because labels are synced to disk.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let made = HandMade { dir, v1 };
         let all = format!("0-{}", cpus - 1);
@@ -80,7 +80,7 @@ impl HandMade {
         if self.v1 { "cgroup/cpuset" } else { "cgroup" }
     }
 
-    /// A process in the root cgroup.
+    /// Adds a process to the root cgroup.
     pub fn process(&self, pid: u32, tids: &[u32], name: &str, flags: u64) {
         let cgroup = if self.v1 { "1:cpuset:/\n" } else { "0::/\n" };
         let stat = |tid: u32| {
@@ -105,7 +105,7 @@ impl HandMade {
         self.note_in("/", file, number, true);
     }
 
-    /// A cgroup of another program, without tasks. `partition` is what version 2 says of it.
+    /// Adds a foreign cgroup without tasks. `partition` is the text of its partition file (version 2).
     pub fn group(&self, path: &str, cpus: &str, partition: &str) {
         let dir = format!("{}/{path}", self.group_root());
         self.file(&format!("{dir}/cpuset.cpus"), &format!("{cpus}\n"));
@@ -120,7 +120,7 @@ impl HandMade {
         }
     }
 
-    /// A thread of the root cgroup, or the first one of a process, goes to another cgroup.
+    /// Moves a thread of the root cgroup, or the first one of a process, to another cgroup.
     pub fn put(&self, pid: u32, tid: u32, group: &str) {
         for file in ["tasks", "cgroup.threads"] {
             self.note_in("/", file, tid, false);
@@ -135,7 +135,7 @@ impl HandMade {
         }
     }
 
-    /// The kernel moves a process of one thread to another cgroup.
+    /// Moves a single-threaded process to another cgroup, as the kernel does.
     pub fn moved(&self, pid: u32, from: &str, to: &str) {
         for file in ["tasks", "cgroup.threads", "cgroup.procs"] {
             self.note_in(from, file, pid, false);
@@ -146,7 +146,7 @@ impl HandMade {
         self.file(&format!("proc/{pid}/task/{pid}/cgroup"), &line);
     }
 
-    /// Adds a number to a list of tasks of a cgroup, or takes it away.
+    /// Adds a number to a task list of a cgroup, or removes it.
     fn note_in(&self, group: &str, file: &str, number: u32, add: bool) {
         let dir = self.dir.path().join(self.group_root()).join(group.trim_start_matches('/'));
         let Ok(text) = fs::read_to_string(dir.join(file)) else { return };
@@ -164,7 +164,7 @@ impl HandMade {
         line.rsplit_once(':').unwrap().1.to_owned()
     }
 
-    /// A thread or a process that stands where its creator stands, and may run where that may.
+    /// Adds a forked thread or process, with the cgroup and the mask of its creator.
     pub fn born(&self, pid: u32, tid: u32, creator: (u32, u32)) {
         let group = self.group_of(creator.0, creator.1);
         let mask = self.read(&format!("proc/{}/task/{}/mask", creator.0, creator.1));
@@ -191,7 +191,7 @@ impl HandMade {
         }
     }
 
-    /// A process ends.
+    /// Ends a process.
     pub fn exit(&self, pid: u32) {
         let proc = self.dir.path().join("proc");
         for entry in fs::read_dir(proc.join(pid.to_string()).join("task")).unwrap() {
@@ -215,7 +215,7 @@ impl HandMade {
         LinuxMachine::open(Root::captured(self.dir.path()), journal)
     }
 
-    /// Every file and its text, for comparing before and after.
+    /// The text of every file, for comparisons.
     pub fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut files = BTreeMap::new();
         collect(self.dir.path(), &mut files);

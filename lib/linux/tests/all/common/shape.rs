@@ -1,22 +1,22 @@
 //! Synthetic sysfs trees of machines, from short descriptions.
 //!
-//! `2x2x2 split nodes=2 off=5` is a machine of two chips with two cores of two strands each. The words after that:
+//! `2x2x2 split nodes=2 off=5` is a machine of two chips with two cores of two strands each. Further words:
 //!
 //! | Word | Meaning |
 //! |---|---|
 //! | `split` | CPUs are numbered by strand, chip and core; without it by chip, core and strand |
-//! | `nodes=2` | the CPUs are divided among so many nodes, in order of chips and cores |
-//! | `fake=4` | so many emulated nodes, each with all CPUs |
+//! | `nodes=2` | number of nodes; CPUs are divided among them in order of chips and cores |
+//! | `fake=4` | number of emulated nodes, each with all CPUs |
 //! | `no-memory=1` | this node has no memory |
 //! | `off=5-6` | these CPUs are off-line |
 //! | `nosmt` | SMT was switched off at boot |
-//! | `smt=2` | so many strands of each core are on-line, as `ppc64_cpu --smt` has it |
-//! | `e=4` | beside these, so many Intel cores of one strand (E-cores) with an L2 cache for four |
+//! | `smt=2` | number of on-line strands per core, as with `ppc64_cpu --smt` |
+//! | `e=4` | number of additional Intel E-cores, with one strand each and an L2 cache for four |
 //! | `little=0-3` | these CPUs have less than half of the capacity |
-//! | `l3=2` | cores that share an L3 cache; without it those of a chip |
-//! | `l2=2` | cores that share an L2 cache; without it one |
+//! | `l3=2` | number of cores that share an L3 cache; default: all of a chip |
+//! | `l2=2` | number of cores that share an L2 cache; default: one |
 //! | `no-chip-id` | `physical_package_id` is -1 |
-//! | `masks` | there are masks of CPUs, and no lists |
+//! | `masks` | CPU masks instead of lists |
 //! | `no-lists` | the files `possible`, `present` and `online` are missing |
 //! | `arch=s390x` | the architecture |
 
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A strand: its CPU, with the numbers of its chip, its core among all, and itself in its core.
+/// A strand: its CPU, its chip, the index of its core in the machine, and its index in the core.
 #[derive(Debug, Clone, Copy)]
 struct Strand {
     cpu: CpuId,
@@ -34,7 +34,7 @@ struct Strand {
     strand: usize,
 }
 
-/// A machine.
+/// The description of a machine.
 #[derive(Debug, Clone)]
 pub struct Shape {
     words: BTreeMap<String, String>,
@@ -43,7 +43,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Reads a description.
+    /// Parses a description.
     pub fn new(text: &str) -> Shape {
         let mut words = text.split(' ');
         let sizes: Vec<usize> = words.next().unwrap().split('x').map(|n| n.parse().unwrap()).collect();
@@ -88,7 +88,7 @@ impl Shape {
         self.cpus(|_| true)
     }
 
-    /// Those that are on-line.
+    /// The on-line CPUs.
     pub fn online(&self) -> CpuSet {
         let most = if self.has("nosmt") { 1 } else { self.number("smt").unwrap_or(usize::MAX) };
         &self.cpus(|s| s.strand < most) - &self.list("off")
@@ -102,12 +102,12 @@ impl Shape {
         of.core * self.number("nodes").unwrap_or(1) / self.cores
     }
 
-    /// Writes the tree, in place of what is there.
+    /// Writes the tree, replacing the current one.
     pub fn write(&self, root: &Path) {
         self.write_with(root, &self.online());
     }
 
-    /// Writes the tree of the machine while only these CPUs are on-line.
+    /// Writes the tree with only these CPUs on-line.
     pub fn write_with(&self, root: &Path, online: &CpuSet) {
         let sys = root.join("sys/devices/system");
         let _ = fs::remove_dir_all(sys.join("cpu"));

@@ -1,4 +1,4 @@
-//! Random commands, and the commands that undo them.
+//! Random changes, and the changes that undo them.
 
 use super::random::Random;
 use super::world::World;
@@ -10,14 +10,14 @@ use millpond_model::pools::{PoolNode, PoolsConf, PoolsState, PsetNode};
 use millpond_model::{CpuId, FenceName, Nanos, Others, Pid, PoolId, PsetId, Shelter, State};
 use std::collections::BTreeMap;
 
-/// What undoes a change.
+/// Undoes a change.
 pub type Back = Box<dyn FnOnce(&LinuxMachine)>;
 
-/// A change that was tried. A refusal changes nothing, which is another law.
+/// An attempted change. Another law says that a refusal changes nothing.
 pub struct Tried {
     pub what: String,
     pub result: Result<(), Refusal>,
-    /// Undoes it at once, where everything is to be as it was then.
+    /// Undoes it immediately; `None` if the former state cannot be restored alone.
     pub back: Option<Back>,
 }
 
@@ -97,7 +97,7 @@ fn create(machine: &LinuxMachine, chosen: &[u32], forced: bool, random: &mut Ran
         let change = machine.psets()?.prepare_create(&cpus(chosen), options, forced)?;
         writer.commit(change).map(|done| done.outcome.0)
     });
-    // By force threads are unbound, and stay so.
+    // With force threads are unbound permanently.
     let made = done.as_ref().ok().copied().filter(|_| !forced && random.one_in(4));
     Tried {
         what: format!("create {chosen:?} forced {forced}"),
@@ -125,7 +125,7 @@ fn enable(machine: &LinuxMachine, random: &mut Random) -> Result<(), Refusal> {
     commit(machine, Some(PoolsState { conf, keep_others: random.one_in(4), zones: BTreeMap::new() }))
 }
 
-/// Another configuration of pools, or a process that goes to another pool.
+/// Commits another configuration of pools, or moves a process to another pool.
 fn configure(
     machine: &LinuxMachine,
     mut to: PoolsState,
@@ -165,7 +165,7 @@ fn configure(
     }
 }
 
-/// Everything that was changed is undone by the commands for it, until nothing is left.
+/// Undoes all changes with the matching commands, until none is left.
 pub fn undo(
     machine: &LinuxMachine,
     world: &World,
@@ -186,7 +186,7 @@ pub fn undo(
                 take_down(machine, &fence.fencing.name);
                 story.push(format!("fence {} is taken down", fence.fencing.name));
             }
-            // It goes with its pool.
+            // It is removed with its pool.
             None if has_pools => {}
             None => {
                 destroy(machine, set.0).unwrap();

@@ -1,7 +1,7 @@
-//! Undo is exact on trees that other programs made: random changes, everything undone, and every file as it was.
+//! Undo is exact on trees with foreign settings: random changes are all undone, and then every file is unchanged.
 //!
 //! The observer is [`HandMade::snapshot`](crate::common::HandMade::snapshot), which reads files and uses nothing of the crate.
-//! `MILLPOND_ENVIRONMENTS` sets how many trees there are (200); `MILLPOND_ENVIRONMENT` runs a single one by its number.
+//! `MILLPOND_ENVIRONMENTS` sets the number of trees (200); `MILLPOND_ENVIRONMENT` runs a single one by its number.
 
 mod changes;
 mod mutants;
@@ -21,10 +21,10 @@ use world::World;
 
 const TREES: u64 = 200;
 
-/// What is broken, for the mutants.
+/// The injected defects of a mutant.
 struct Broken {
     journal: fn() -> Box<dyn Journal>,
-    /// What happens to the tree before everything is undone.
+    /// Damage to the tree before everything is undone.
     damage: fn(&World),
 }
 
@@ -32,7 +32,7 @@ const WHOLE: Broken = Broken { journal: || Box::new(MemoryJournal::default()), d
 
 type Files = BTreeMap<PathBuf, String>;
 
-/// The files that are not the same.
+/// The files that differ.
 fn differing(before: &Files, after: &Files) -> Vec<String> {
     let paths: BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
     let differing = paths.into_iter().filter(|path| before.get(*path) != after.get(*path));
@@ -41,7 +41,8 @@ fn differing(before: &Files, after: &Files) -> Vec<String> {
         .collect()
 }
 
-/// Changes the tree of a number, undoes everything, and compares. Gives how many changes were made; the error says what is not as it was.
+/// Changes the tree with this number, undoes everything, and compares. Returns the number of changes. The error lists the
+/// differences.
 fn run(number: u64, broken: &Broken) -> Result<u64, String> {
     let mut random = Random::new(number);
     let world = World::new(&mut random);
@@ -71,7 +72,7 @@ fn run(number: u64, broken: &Broken) -> Result<u64, String> {
     (broken.damage)(&world);
     story.extend(undo(&machine, &world, &states, &mut random));
     check(&story, &before, &world.files())?;
-    // A kernel before 6.2 gives a thread a CPU that is off-line only when it returns.
+    // A kernel before 6.2 restores an off-line CPU in a thread's mask only when the CPU returns.
     if !world.off.is_empty() && !machine.os().remembers_masks() {
         world.all_return();
         settle(&machine);

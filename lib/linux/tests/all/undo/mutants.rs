@@ -1,4 +1,4 @@
-//! For each clause of the law a way to break it that the law finds: an original that is not remembered, or a record that is lost.
+//! For each clause of the law, a mutation that the law detects: a baseline that is not stored, or a record that is lost.
 
 use super::{Broken, WHOLE, World, run};
 use millpond_linux::SetLabel;
@@ -6,7 +6,7 @@ use millpond_machine::{Baseline, Journal, JournalError, Knob, MemoryJournal, Ope
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A journal that forgets the originals of some knobs.
+/// A journal that loses the baselines of some knobs.
 struct Forgetful {
     inner: MemoryJournal,
     forgets: fn(&str) -> bool,
@@ -68,10 +68,10 @@ impl Journal for Forgetful {
     }
 }
 
-/// So many trees are enough to find each of them.
+/// This number of trees is enough to detect each of them.
 const TREES: u64 = 400;
 
-/// The files in which a mutant is seen, and how it is found.
+/// Checks that a mutant is detected, in the expected files.
 fn finds(clause: &str, seen: &str, broken: &Broken) {
     let shown = (0..TREES).find_map(|number| run(number, broken).err());
     let shown = shown.unwrap_or_else(|| panic!("{clause}: {TREES} trees do not show it"));
@@ -131,7 +131,7 @@ fn the_latency_of_a_cpu_that_is_not_remembered_is_found() {
     });
 }
 
-/// The label of the newest set without the sets that its CPUs came from.
+/// Removes from the label of the newest set the sets that its CPUs came from.
 fn forget_former(world: &World) {
     let root = world.made.dir.path().join(world.made.group_root());
     let files = fs::read_dir(root).unwrap().flatten().map(|entry| entry.path().join(".label.set"));

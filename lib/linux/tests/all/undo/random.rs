@@ -1,10 +1,10 @@
-//! Random numbers, the same for the same tree.
+//! Random numbers, reproducible for each tree.
 
 /// The generator xorshift64*.
 pub struct Random(u64);
 
 impl Random {
-    /// Of the tree of a number.
+    /// The generator for a tree's number.
     pub fn new(number: u64) -> Random {
         let mut random = Random(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         random.below(2);

@@ -1,4 +1,4 @@
-//! Trees that other programs made.
+//! Trees with cgroups, masks and states from other programs.
 
 use super::Files;
 use super::random::Random;
@@ -9,14 +9,14 @@ use std::path::Path;
 /// Flags of a kernel thread.
 const KERNEL: u64 = 0x20_0000;
 
-/// Where the name of a cpuset follows in the file of a mask.
+/// Separates the mask from the name of its cpuset in the file of a mask.
 const SET_IN: &str = " in ";
 
 /// A tree, and the processes that may be bound.
 pub struct World {
     pub made: HandMade,
     pub cpus: Vec<u32>,
-    /// Those that were on-line. The others stay off-line: the program that stopped them is the only one that can undo that.
+    /// The CPUs that were on-line. The others stay off-line: only the program that stopped them can undo that.
     pub online: Vec<u32>,
     pub off: Vec<u32>,
     /// The CPUs of partitions.
@@ -63,9 +63,10 @@ impl World {
         for pid in 17..21 {
             world.made.process(pid, &[pid], "kworker", KERNEL);
             if random.one_in(2) && !v1 {
-                // With the CPUs of partitions when it was set: the kernel forgets it when they change. All that is left is no limit.
+                // The mask with the CPUs of partitions when it was set: the kernel forgets it when they change. A mask of all
+                // remaining CPUs is no limit.
                 let mut mask = random.some(&left);
-                // The kernel accepts none without a CPU that is on-line.
+                // The kernel refuses a mask without an on-line CPU.
                 if mask.iter().all(|cpu| world.off.contains(cpu)) {
                     mask.insert(0, 0);
                 }
@@ -87,12 +88,13 @@ impl World {
         files
     }
 
-    /// Every file but those of masks, and of Millpond itself.
+    /// Every file except those of masks and of Millpond itself.
     pub fn files(&self) -> Files {
         self.snapshot(|path| !path.ends_with("mask"))
     }
 
-    /// Every mask. One that the kernel forgot, because the partitions are others than when it was set, is none; so is one of all that they leave.
+    /// Every mask. A mask that the kernel forgot, because partitions have changed since it was set, is left out; so is a mask of
+    /// all remaining CPUs.
     pub fn masks(&self) -> Files {
         let mut files = self.snapshot(|path| path.ends_with("mask"));
         let (now, left) = (self.memory(), list(&self.left()));
@@ -104,12 +106,12 @@ impl World {
         files
     }
 
-    /// What the kernel remembers a mask of the root cgroup by.
+    /// The partition state with which the kernel remembers a mask of the root cgroup.
     fn memory(&self) -> String {
         format!("/:{}", list(&self.taken))
     }
 
-    /// The CPUs that partitions leave.
+    /// The CPUs outside partitions.
     fn left(&self) -> Vec<u32> {
         self.cpus.iter().copied().filter(|cpu| !self.taken.contains(cpu)).collect()
     }
@@ -126,10 +128,11 @@ impl World {
         }
     }
 
-    /// Groups of others: lists of their own, and with version 2 valid partitions and threaded groups. Gives the CPUs of partitions.
+    /// Foreign cgroups: lists of their own, and on version 2 valid partitions and threaded cgroups. Returns the CPUs of
+    /// partitions.
     fn groups(&mut self, random: &mut Random) -> Vec<u32> {
         let mut taken = Vec::new();
-        // The first CPU is left to the root.
+        // The first CPU stays in the root.
         let mut free: Vec<u32> = self.online[1..].to_vec();
         for (name, pid) in [("g0", 200), ("g1", 210), ("g2", 220)].into_iter().take(random.below(4)) {
             let is_partition = !self.made.v1 && !free.is_empty() && random.one_in(2);
@@ -156,7 +159,7 @@ impl World {
         taken
     }
 
-    /// A process with its first thread in `group` and another one in the group below it.
+    /// A process with its first thread in `group` and another one in its child.
     fn threaded(&mut self, pid: u32, group: &str) {
         self.made.process(pid, &[pid, pid + 1], "vm", 0);
         self.made.put(pid, pid, &format!("/{group}"));
