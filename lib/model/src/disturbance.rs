@@ -41,7 +41,7 @@ crate::words! {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Doer {
-    /// Neither of these.
+    /// Neither the job nor the measuring program.
     #[default]
     Others,
     /// The job's own.

@@ -77,20 +77,20 @@ pub enum Others {
     In,
 }
 
-/// A setting of the whole machine that a fence may ask for beside.
+/// A setting of the whole machine that a fence may request as well.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum MachineSetting {
-    /// Whether pages move to the NUMA node that uses them; for that the kernel takes them from their program now and then.
+    /// Whether the kernel moves pages to the NUMA node that uses them; to find out, it unmaps pages now and then.
     NumaBalancing,
-    /// Seconds between two collections of what a CPU has counted of memory.
+    /// Seconds between two collections of a CPU's memory statistics.
     #[serde(rename = "stat-interval-s")]
     StatInterval,
-    /// Whether timers of idle CPUs go to busy ones.
+    /// Whether timers of idle CPUs move to busy ones.
     TimerMigration,
-    /// Whether CPUs may run faster than they can for long.
+    /// Whether CPUs may exceed their sustained frequency.
     Turbo,
 }
 
