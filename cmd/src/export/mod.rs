@@ -6,11 +6,11 @@
 //! $ millpond export --perfetto --output trace.json
 //! ```
 //!
-//! `--csv` and `--parquet` have a row for each object and interval: the end of the interval (`time`, seconds since 1970,
-//! in CSV with fractions if the interval is shorter than a second, and `up_s`, seconds since boot), its length, and the
-//! fields of `docs/reference/fields.md`. Counters are per second. A table that is read less often than every second has
-//! rows of its own intervals. Unknown values are empty. In CSV an apostrophe precedes a name that begins with `=`, `+`,
-//! `-` or `@`, so that no spreadsheet evaluates it.
+//! `--csv` and `--parquet` have a row for each object and interval. It begins with the end of the interval: `time` in seconds
+//! since 1970, and `up_s` in seconds since boot. In CSV `time` has fractions if the interval is shorter than a second. The
+//! length of the interval and the fields of `docs/reference/fields.md` follow. Counters are per second. A table that is read
+//! less often than every second has rows of its own intervals. Unknown values are empty. In CSV an apostrophe precedes a
+//! name that begins with `=`, `+`, `-` or `@`, so that no spreadsheet evaluates it.
 //!
 //! `--perfetto` writes a trace for `https://ui.perfetto.dev`: for each set its CPU use and waiting threads, for each
 //! CPU its use and its sets, and the decisions of poold.

@@ -12,7 +12,7 @@
 //!
 //! # Refusals
 //!
-//! Refused are changes of the last on-line CPU of the machine, of the last one of its set, and of the last one that
+//! Three CPUs keep their state: the last on-line CPU of the machine, the last one of its set, and the last one that
 //! takes interrupts. A CPU with bound threads goes off-line only with `-F`.
 //!
 //! Interrupts that cannot move from a no-intr CPU are listed on standard error. This is not an error.

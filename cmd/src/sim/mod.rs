@@ -63,8 +63,8 @@
 //!
 //! # Programs
 //!
-//! A workload by its name runs in the foreground: time passes until it has ended, and it reports its result. With an
-//! `&`, after `load`, after `psrset -e` and the like, and if it never ends by itself, it runs in the background, and
+//! A workload by its name runs in the foreground: time passes until it has ended, and it reports its result. It runs in
+//! the background with an `&`, after `load`, after `psrset -e` and the like, and if it never ends by itself. Then it
 //! reports when it ends or is killed. Rates are averages since it began:
 //!
 //! ```text

@@ -29,8 +29,9 @@
 //!
 //! # Rights
 //!
-//! It reads nodes, and pods of its namespace. It writes that ConfigMap, statuses of NodePools, its Lease, and events. It cannot change
-//! pods, cannot read secrets except its token, which is mounted as a file, and reaches a node only on the port of gauge.
+//! It reads nodes, and pods of its namespace. It writes that ConfigMap, statuses of NodePools, its Lease, and events.
+//! It cannot change pods. It reads no secret except its token, which is mounted as a file. It reaches a node only on
+//! the port of gauge.
 //!
 //! # Several instances
 //!

@@ -59,8 +59,9 @@
 //!
 //! # Refusals
 //!
-//! The agent exits if the kubelet's CPU manager has the policy `static`, which writes CPUs of containers as well, or if the runtime has no
-//! NRI or too old a one. A container that names a pool is refused if another plugin has already set its CPUs.
+//! The agent exits if the kubelet's CPU manager has the policy `static`, because that writes CPUs of containers as
+//! well. It also exits if the runtime's NRI is missing or too old. A container that names a pool is refused if another
+//! plugin has already set its CPUs.
 
 mod annotations;
 mod conf;
