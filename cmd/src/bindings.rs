@@ -1,4 +1,4 @@
-//! Bindings, as `psrset` (to sets) and `pbind` (to processors) change and show them: one code for both.
+//! Bindings to sets (`psrset`) and to CPUs (`pbind`): how both commands change and show them.
 
 use crate::change::Changer;
 use crate::ctx::Ctx;
@@ -58,20 +58,20 @@ pub trait Bond: Clone + PartialEq + Display {
     }
 }
 
-/// A thread, or a process as a whole, and the set to which it is bound.
+/// A thread or a whole process, and the set to which it is bound.
 #[derive(Serialize, JsonSchema)]
 pub struct SetBinding {
     pid: Pid,
-    /// A thread; null for a process as a whole.
+    /// A thread; null for a whole process.
     lwp: Option<LwpId>,
     set: Option<PsetId>,
 }
 
-/// A thread, or a process as a whole, and the CPUs to which it is bound.
+/// A thread or a whole process, and the CPUs to which it is bound.
 #[derive(Serialize, JsonSchema)]
 pub struct CpuBinding {
     pid: Pid,
-    /// A thread; null for a process as a whole.
+    /// A thread; null for a whole process.
     lwp: Option<LwpId>,
     processor: Option<Cpus>,
 }
@@ -84,19 +84,19 @@ pub enum Cpus {
     Several(Vec<CpuId>),
 }
 
-/// Bindings, as queries print them.
+/// Bindings, as the result of a query.
 #[derive(Serialize, JsonSchema)]
 pub struct Bindings<B> {
     pub bindings: Vec<B>,
 }
 
-/// A binding that was changed.
+/// A changed binding.
 #[derive(Serialize, JsonSchema)]
 pub struct Rebound<J> {
     pid: Pid,
-    /// A thread; null for a process as a whole.
+    /// A thread; null for a whole process.
     lwp: Option<LwpId>,
-    /// What it was bound to: `set` or `processor`.
+    /// The kind of binding: `set` or `processor`.
     bound: &'static str,
     from: Option<J>,
     to: Option<J>,

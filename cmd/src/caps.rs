@@ -1,4 +1,4 @@
-//! What caps took away over an interval: the table of `--caps` below those of `prstat` and `poolstat`, and its JSON.
+//! CPU time that caps took away during an interval: the `--caps` table of `prstat` and `poolstat`, and its JSON.
 
 use crate::failure::{Failure, facet, read};
 use millpond_machine::Machine;
@@ -17,7 +17,7 @@ pub struct Caps {
     before: Option<(Nanos, Vec<Controlled>)>,
 }
 
-/// A report. In the first one there is no interval, and what was used and lost is not known.
+/// A report. The first one has no interval, so its used and lost times are null.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CapsReport {
     #[serde(serialize_with = "thousandths")]
@@ -25,20 +25,20 @@ pub struct CapsReport {
     holders: Vec<CapRow>,
 }
 
-/// A holder with shares or a cap, over an interval.
+/// A holder of shares or a cap, during an interval.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 struct CapRow {
     holder: String,
     shares: Option<u32>,
     /// In percent of one CPU.
     cap_pct: Option<u32>,
-    /// CPU time used, in percent of one CPU; null where it is not known.
+    /// CPU time used, in percent of one CPU; null if unknown.
     #[serde(serialize_with = "thousandths")]
     used_pct: Option<f64>,
-    /// The same of the time in which its cap kept it from CPUs.
+    /// Time in which the cap kept it from CPUs, in percent of one CPU; null if unknown.
     #[serde(serialize_with = "thousandths")]
     lost_pct: Option<f64>,
-    /// Periods of the cap in which that happened.
+    /// Periods in which the cap kept it from CPUs.
     periods_lost: Option<u64>,
     /// Periods in which it wanted a CPU.
     periods: Option<u64>,

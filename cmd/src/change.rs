@@ -1,5 +1,4 @@
-//! Changes, from the prepared steps to the report: tried one after the other, told as text or as JSON, or
-//! only shown.
+//! Changes, from prepared steps to the report: applied one after the other, or only shown; reported as text or as JSON.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
@@ -30,7 +29,7 @@ struct Operation {
     steps: Vec<Step>,
 }
 
-/// What a command did: each change as the command describes it, what it could not do, and what else the user should know.
+/// The result of a command: its changes, the refused operations, and notes.
 #[derive(Serialize, JsonSchema)]
 pub struct Changes<'a, C> {
     changes: &'a [C],
@@ -38,7 +37,7 @@ pub struct Changes<'a, C> {
     notes: &'a [String],
 }
 
-/// What a command would do (`--dry-run`).
+/// The changes that a command would make (`--dry-run`).
 #[derive(Serialize, JsonSchema)]
 pub struct DryRun<'a> {
     /// Always true.

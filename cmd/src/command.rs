@@ -1,4 +1,4 @@
-//! A command, how one is found and run, and how its failure is told.
+//! A command: how it is found and run, and how its failure is reported.
 
 use crate::ctx::Ctx;
 use crate::elsewhere::instead_of;

@@ -1,4 +1,4 @@
-//! Cores whose strands are in more than one set: taking whole ones, and saying where one is split.
+//! Cores with strands in more than one set: taking whole cores, and hints about split ones.
 
 use crate::failure::{Failure, facet, read};
 use millpond_machine::{ActiveCores, Machine, Psets};

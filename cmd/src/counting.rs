@@ -1,4 +1,4 @@
-//! What `cpustat` and `cputrack` have in common: sets of events, their columns, and the listing of what can be counted.
+//! Common code of `cpustat` and `cputrack`: event sets, their columns, and the list of countable events.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure};

@@ -1,4 +1,4 @@
-//! What a command has to work with: where it writes, and how it comes to its machine.
+//! The context of a command: its output, and access to its machine.
 
 use crate::command::Command;
 use crate::failure::{Complaint, Failure};

@@ -1,4 +1,4 @@
-//! The format of a report: text, or the one that an option chose.
+//! The format of a report: text, or the format that an option selects.
 
 use crate::failure::Failure;
 use millpond_cli::Parsed;

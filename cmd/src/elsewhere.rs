@@ -1,4 +1,4 @@
-//! Programs and words that are no commands of Millpond, and what does their work here.
+//! Words and programs that are not Millpond commands, and the commands to use instead.
 
 /// Words with a hint. First commands of Solaris that the shell of a simulated machine has, then words and programs of Linux.
 const ELSEWHERE: &[(&[&str], &str)] = &[

@@ -1,4 +1,4 @@
-//! How a command ends, and in which words it refuses.
+//! Exit statuses of commands, and the wording of refusals.
 
 use millpond_cli::Misuse;
 use millpond_machine::{Absent, Reason, Refusal, Subject};
@@ -45,14 +45,14 @@ pub enum Failure {
     Misuse(String, String),
 }
 
-/// One thing that was not done: `cannot assign processor 7: it is the last one in the default set`.
+/// A refused operation: `cannot assign processor 7: it is the last one in the default set`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Complaint {
     /// Verb, noun and number: `assign processor 7`.
     pub what: String,
     /// The second half of the sentence.
     pub reason: String,
-    /// What the user could do, where there is something.
+    /// A remedy, if one is known.
     pub hint: Option<String>,
 }
 

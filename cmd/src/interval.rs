@@ -1,4 +1,4 @@
-//! The operands `interval [count]` of commands that repeat, and the moments at which they report.
+//! The operands `interval [count]` of repeating commands, and the times of their reports.
 
 use crate::ctx::Ctx;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! JSON for programs: each document of each command is written here, with its version, and has a schema.
+//! JSON output: writes each document of each command, with its version. Each has a schema.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};

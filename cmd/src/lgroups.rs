@@ -1,4 +1,4 @@
-//! What commands about lgroups have in common: the facet, operands, and the words for where a set's memory comes from.
+//! Common code of commands about lgroups: the facet, operands, and the words for the memory of a set.
 
 use crate::failure::{Complaint, Failure, facet, read};
 use millpond_formats::{GroupOperand, parse_groups};

@@ -14,17 +14,17 @@
 //!                                        │ change::Changer: prepare, commit (or show the steps), report
 //! ```
 //!
-//! Everything that a user typed is understood before anything is done: an invalid word ends the
-//! command with status 2 and the machine untouched. After that operations are tried; one that is refused is
-//! told on standard error and makes the status 1, and the independent ones behind it are tried all the same.
+//! The whole command line is parsed first: an invalid word ends the command with status 2 and an unchanged machine.
+//! Then the operations are applied. A refused one is reported on standard error and makes the status 1; independent
+//! later ones are still applied.
 //!
 //! # Adding a command
 //!
-//! Make a folder with a `mod.rs` whose head is the manual, a `run` function, and a `COMMAND`; add it to
+//! Create a folder with a `mod.rs` whose head is the manual, a `run` function, and a `COMMAND`; add it to
 //! [`COMMANDS`] in `table.rs`; write its transcript under `tests/golden/transcripts` first. Help, manual page, completions
 //! and the installed names come from the description.
 //!
-//! What this room does not do: it knows no kind of machine, opens no file, and prints only through [`Ctx`].
+//! This crate uses machines only through `millpond_machine`, opens no file, and prints only through [`Ctx`].
 
 #![cfg_attr(
     not(all(feature = "top", feature = "export")),

@@ -1,5 +1,4 @@
-//! Operands as commands use them: words to processors, sets and processes, all of them before anything is
-//! done.
+//! Operands of commands: parses words as CPUs, sets and processes, all of them before the first operation.
 
 use crate::failure::{Complaint, Failure, facet, read};
 use millpond_formats::{CpuOperand, Target, parse_cpus};

@@ -1,4 +1,4 @@
-//! What the commands of pools have in common: how the machine's configuration and files become values, and in which words that fails.
+//! Common code of pool commands: reads the machine's configuration and files, and words their errors.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, read};
@@ -178,7 +178,7 @@ pub fn file_step(name: &str, before: Option<&str>, after: Option<&PoolsConf>) ->
     Step::new(Knob(format!("file {name}")), before, after.map(told))
 }
 
-/// A configuration in JSON, or a part of it: what its listing shows.
+/// A configuration, or a part of it: the content of the listing.
 #[derive(Default, Serialize, JsonSchema)]
 pub struct Shown<'c> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -187,7 +187,7 @@ pub struct Shown<'c> {
     pools: Option<Vec<PoolRow<'c>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     psets: Option<Vec<PsetRow<'c>>>,
-    /// A CPU that `poolcfg` shows by itself.
+    /// A CPU that `poolcfg` shows separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<Vec<CpuRow>>,
 }
@@ -286,16 +286,16 @@ fn properties(element: &impl Element) -> Properties {
     shown.map(|(name, v)| (name.to_owned(), value(v))).collect()
 }
 
-/// What was done, as `pooladm` and `poolcfg` report it in JSON.
+/// A change by `pooladm` or `poolcfg`.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Done<'n> {
     /// `enabled` or `disabled`.
     Pools(&'n str),
-    /// `all` for every pool and set but the default ones, or a file.
+    /// `all` for every pool and set except the default ones, or a file.
     Removed(&'n str),
-    /// A file of which the configuration was applied, or `the machine` that was edited.
+    /// The file whose configuration was applied, or `the machine` that was edited.
     Committed(&'n str),
-    /// A file that was written.
+    /// The written file.
     Saved(&'n str),
 }

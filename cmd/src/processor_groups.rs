@@ -1,4 +1,4 @@
-//! What `pginfo` and `pgstat` have in common: the groups of a machine, and which of them are meant.
+//! Common code of `pginfo` and `pgstat`: the groups of a machine, and their selection.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};

@@ -1,4 +1,5 @@
-//! Real-time readiness: what of a kernel's settings makes real-time threads late, with a verdict and remedies. `doctor` and `posix` show it.
+//! Real-time readiness: kernel settings that make real-time threads late, with a verdict and remedies. `doctor` and
+//! `posix` show it.
 
 use crate::ctx::Ctx;
 use millpond_machine::{Absent, Machine};
@@ -8,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Readiness {
-    /// Whether no setting makes threads late; null where that cannot be told.
+    /// Whether no setting makes threads late; null if unknown.
     ready: Option<bool>,
     settings: Vec<RealTimeSetting>,
 }

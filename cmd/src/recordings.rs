@@ -1,4 +1,4 @@
-//! Recordings, as commands open them and speak of them.
+//! Recordings: how commands open them, and the wording of errors.
 
 use crate::ctx::{Ctx, Held};
 use crate::failure::{Complaint, Failure};

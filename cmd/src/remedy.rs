@@ -1,4 +1,4 @@
-//! Remedies that name commands of ours: each command is tried with `--dry-run` on the machine before it is advised.
+//! Remedies that are Millpond commands: each is checked with `--dry-run` on the machine before it is shown.
 
 use crate::command::Command;
 use crate::ctx::Ctx;

@@ -1,4 +1,4 @@
-//! The line before each report that `-T u` or `-T d` asks for.
+//! The timestamp line before each report (`-T u`, `-T d`).
 
 use crate::failure::Failure;
 use jiff::tz::TimeZone;

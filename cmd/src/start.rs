@@ -1,5 +1,5 @@
-//! What `-e` starts: on the machine at hand this process becomes the command, on a simulated one a workload of that name
-//! becomes a process.
+//! The command of `-e`: on this machine the process executes the command, on a simulated machine a workload of that
+//! name is started as a process.
 
 use crate::change::Changer;
 use crate::ctx::Ctx;
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsString;
 
-/// A workload that was started on a simulated machine.
+/// A workload started on a simulated machine.
 #[derive(Serialize, JsonSchema)]
 pub struct Started {
     started: String,

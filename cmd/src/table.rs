@@ -1,4 +1,4 @@
-//! The table of commands. Each has a folder; nothing but this table names them all.
+//! The table of commands. Each has a folder; only this table lists them all.
 
 use crate::command::Command;
 use crate::json;

@@ -1,4 +1,4 @@
-//! Values of options, as all commands read them.
+//! Values of options, with common rules for all commands.
 
 use crate::failure::Failure;
 use millpond_cli::{Parsed, units};

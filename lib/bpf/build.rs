@@ -1,10 +1,10 @@
-//! Builds the programs: each folder of `programs` has one, and clang makes an object of it that is part of the library.
+//! Builds the BPF programs: each folder of `programs` has one. clang compiles it to an object, which becomes part of the library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-/// The compilers that are tried when `MILLPOND_CLANG` names none.
+/// Compilers to try if `MILLPOND_CLANG` is unset.
 const COMPILERS: [&str; 4] = ["clang-19", "clang-16", "clang-15", "clang"];
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn compile(compiler: &str, source: &Path, object: &Path, headers: &Path) -> Resu
     let endian = if env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("big") { "bpfeb" } else { "bpfel" };
     let output = Command::new(compiler)
         .args(["-g", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-mcpu=v3"])
-        // The tracepoint decides the parameters of a program.
+        // The tracepoint fixes a program's parameters.
         .arg("-Wno-unused-parameter")
         .args(["-target", endian, "-c"])
         .arg(format!("-D__TARGET_ARCH_{architecture}"))
@@ -85,7 +85,7 @@ fn compile(compiler: &str, source: &Path, object: &Path, headers: &Path) -> Resu
     Err(format!("{}: {compiler} refuses it\n{}", source.display(), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Packs an object: debug information and repeated code make it four to six times smaller.
+/// Compresses an object. Debug information and repeated code make it four to six times smaller.
 fn deflate(object: &Path, packed: &Path) -> Result<(), String> {
     fs::read(object)
         .and_then(|bytes| fs::write(packed, miniz_oxide::deflate::compress_to_vec(&bytes, 10)))

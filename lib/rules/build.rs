@@ -1,4 +1,4 @@
-//! Compiles the rules for the host, and tells other build scripts where the header is.
+//! Compiles the rules for the host, and passes the header's directory to other build scripts.
 
 fn main() {
     println!("cargo::rerun-if-changed=include");

@@ -1,7 +1,8 @@
-//! The shared library's name for those that are linked with it: its number changes when a call does.
+//! Sets the shared library's soname. Its number changes when the ABI does.
 
 fn main() {
-    // What is said for shared libraries alone, cargo says to those of dependents, too (`rt/rt-malloc`). To executables of this crate it means nothing.
+    // cargo passes `rustc-cdylib-link-arg` also to cdylibs of dependents (`rt/rt-malloc`), so this is `rustc-link-arg`. For executables of
+    // this crate the soname has no effect.
     println!("cargo::rustc-link-arg=-Wl,-soname,libmillpond_rt.so.0");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -8,9 +8,9 @@
 //!
 //! The files describe CPUs, interrupts, sets and processes. Each command that only reads works on the copy, on any
 //! machine, so a bug report can contain the machine. Names of your programs and cgroups, and the boot id, are replaced.
-//! The directory must be empty or not exist.
+//! The directory must be empty or absent.
 //!
-//! A file that cannot be read is most often one of a process that ended, or one that needs more rights.
+//! Most unreadable files belong to processes that ended, or need more rights.
 //!
 //! # JSON
 //!
@@ -28,7 +28,7 @@ use std::path::Path;
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Captured<'_>>()];
 
-/// What was copied, and where to.
+/// The result of a capture.
 #[derive(Serialize, JsonSchema)]
 struct Captured<'d> {
     directory: &'d Path,

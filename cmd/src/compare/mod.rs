@@ -17,8 +17,8 @@
 //! cpi max              2.08         3.30  1.59
 //! ```
 //!
-//! A rate is per second and CPU, a mean over all CPUs. `cpi` is all cycles by all instructions; the lines below are of
-//! the samples. A dash is a figure that a recording lacks.
+//! A rate is per second and CPU, a mean over all CPUs. `cpi` is all cycles divided by all instructions; the lines below
+//! it are of the samples. A dash is a figure that a recording lacks.
 //!
 //! # JSON
 //!
@@ -51,9 +51,9 @@ struct Comparison<'a> {
 struct About<'a> {
     file: &'a str,
     machine: &'a str,
-    /// How many.
+    /// The number of CPUs.
     cpus: usize,
-    /// Over all CPUs.
+    /// The number of samples, over all CPUs.
     samples: usize,
 }
 

@@ -1,6 +1,6 @@
-//! Words as bash has them on its command line: broken at `=` and `:`, and quoted.
+//! The words of bash's command line, which are split at `=` and `:`, and quoted.
 //!
-//! bash inserts a candidate as it is, so one with a character that means something to the shell is quoted here.
+//! bash inserts a candidate unchanged, so characters with a meaning to the shell are quoted here.
 
 /// The command line up to the cursor.
 #[derive(Debug, PartialEq, Eq)]

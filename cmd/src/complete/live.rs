@@ -1,4 +1,4 @@
-//! Candidates that a machine knows. What cannot be read is left out: a shell has no place for a message.
+//! Candidates that come from a machine. Unreadable ones are left out: a completion cannot show a message.
 
 use super::Candidate;
 use crate::ctx::Ctx;

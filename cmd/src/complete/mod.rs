@@ -1,12 +1,12 @@
 //! Answers a shell that completes a command line.
 //!
 //! The scripts of `millpond help --completions bash` (zsh, fish) call it; it is not meant to be typed. The last word is
-//! the one at the cursor, and may be empty. Each line of the answer is a candidate, with its description behind a tab.
-//! `:files` and `:directories` ask the shell for names of files. Numbers of CPUs and sets, names of pools, units and
-//! containers come from the machine, also from a simulated one that the words name (`--machine t2000`).
+//! the one at the cursor, and may be empty. Each output line is a candidate, with its description after a tab.
+//! `:files` and `:directories` request file names from the shell. Numbers of CPUs and sets, and names of pools, units
+//! and containers, come from the machine: this one, or a simulated one that the words name (`--machine t2000`).
 //!
-//! With `--bash` the words are those of `COMP_WORDS`, quotes included, and candidates are quoted. zsh and fish quote what they
-//! insert. Candidates have printable characters alone.
+//! With `--bash` the words are those of `COMP_WORDS`, quotes included, and candidates are quoted. zsh and fish quote what
+//! they insert. Candidates have printable characters only.
 
 mod bash;
 mod live;

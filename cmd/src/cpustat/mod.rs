@@ -9,8 +9,8 @@
 //! Each `-c` is an event set, with one event per counter. Several sets take turns, one per interval. The last line of
 //! each set is the sum; its second column is the number of CPUs.
 //!
-//! Counted are the on-line CPUs of the processor set that this command runs in. The interval is 5 seconds if not given,
-//! and may have a fraction. Without a count, it continues until you interrupt it.
+//! It counts on the on-line CPUs of the processor set that this command runs in. The default interval is 5 seconds; it
+//! may have a fraction. Without a count, it continues until you interrupt it.
 //!
 //! # Events
 //!
@@ -24,7 +24,7 @@
 //! (cycles, cache-misses), events of the CPU's driver, and codes (r3c, 0x3c). Software events (context-switches,
 //! page-faults) need no hardware.
 //!
-//! When other programs use the counters, too, the kernel takes turns. Counts are then scaled, and marked
+//! When other programs use the counters, too, the kernel multiplexes them. Counts are then scaled, and marked
 //! `# scaled: counted 53% of the time`. Counters that never counted have no figures, and the exit status is 1. A CPU
 //! that goes off-line is reported and left out from then on.
 //!
@@ -32,7 +32,7 @@
 //!
 //! One object per line of output; `event` is its kind. The schema is `docs/reference/json/cpustat.json`.
 //!
-//! A recording has the objects of kind `tick`. It begins with one about the whole:
+//! A recording has the objects of kind `tick`. Its first object describes the recording:
 //!
 //! ```text
 //! {"format":1,"interval_s":10.0,"machine":"u2i","recording":"cpustat","time":"2024-11-20T08:14:02Z"}

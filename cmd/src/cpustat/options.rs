@@ -1,4 +1,4 @@
-//! What `cpustat` is asked for: the rules of its options.
+//! The rules of the options of `cpustat`.
 
 use crate::failure::Failure;
 use crate::interval::{Repetition, seconds};

@@ -1,4 +1,4 @@
-//! Which processors are counted, and in which sets and lgroups they stand.
+//! The CPUs to count on, with their sets and lgroups.
 
 use crate::failure::{Complaint, Failure, facet, read};
 use millpond_model::{CpuId, LgrpId, PsetId};

@@ -1,4 +1,4 @@
-//! What is shown of samples: lines, totals, the distribution of cycles for an instruction; and what is recorded of them.
+//! Output of samples: lines, totals, the distribution of cycles per instruction; and their recording.
 
 use super::options::Options;
 use super::places::Places;

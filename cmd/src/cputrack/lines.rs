@@ -1,4 +1,4 @@
-//! The lines of `cputrack`: what threads counted, and what became of them.
+//! The lines of `cputrack`: counts of threads, and events in their lives.
 
 use super::options::Options;
 use super::sums::{Sum, Sums};
@@ -15,31 +15,31 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A line: what a thread or a process counted, or what became of it.
+/// A line: counts of a thread or a process, or an event in its life.
 #[derive(Serialize, JsonSchema)]
 pub struct Line<'a> {
     /// `tick`, `init_lwp`, `lwp_create`, `fini_lwp`, `lwp_exit`, `fork`, `exec` or `exit`.
     event: &'a str,
-    /// Since the beginning.
+    /// Seconds since the start.
     #[serde(serialize_with = "millionths")]
     time_s: f64,
     pid: Pid,
     lwp: LwpId,
-    /// Null where nothing was counted.
+    /// Null if nothing was counted.
     counts: Option<Vec<Count<'a>>>,
-    /// What is counted, as it was typed; in lines with counts.
+    /// The event set as typed; in lines with counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     spec: Option<&'a str>,
-    /// The part of the thread's time in which counters counted, 0 to 1; in lines with counts.
+    /// The part of the thread's time in which its counters were active, 0 to 1; in lines with counts.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millionths")]
     share: Option<f64>,
     /// CPU time (`-t`).
     #[serde(skip_serializing_if = "Option::is_none")]
     tick: Option<Clock<'a>>,
-    /// The new process, of a fork.
+    /// The new process, after a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     child: Option<Pid>,
-    /// The program, of an exec; null where it is not known.
+    /// The program, after an exec; null if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<Option<String>>,
 }

@@ -21,8 +21,8 @@
 //! exit         the process ended: its totals
 //! ```
 //!
-//! Totals of a set cover its turns only. Threads are followed by `ptrace`: a process has one follower at a time, and
-//! starting threads and programs takes longer. Computing does not.
+//! Totals of a set cover its turns only. Threads are followed by `ptrace`: a process can have only one tracer, and
+//! starting threads and programs takes longer. Computation is not slowed down.
 //!
 //! # JSON
 //!

@@ -1,4 +1,4 @@
-//! What `cputrack` is asked for: the rules of its options.
+//! The rules of the options of `cputrack`.
 
 use crate::failure::Failure;
 use crate::interval::seconds;

@@ -1,4 +1,4 @@
-//! What threads and processes did so far: differences of readings, added up by set.
+//! Sums of threads and processes so far: differences of readings, added up by event set.
 
 use millpond_machine::facets::LwpReading;
 use millpond_model::{Counted, Lwp, Pid};

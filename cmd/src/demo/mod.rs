@@ -11,10 +11,10 @@
 //! starts again.
 //!
 //! The demo moves no other program: its pools keep others (`pooladm -e --keep-others`). Every change is undone, also
-//! after an interrupt; after `kill -9` the next demo does it. Where pools or processor sets are in use, it refuses to
+//! after an interrupt; after `kill -9` the next demo undoes it. Where pools or processor sets are in use, it refuses to
 //! run.
 //!
-//! As another user than root, programs set their own affinity, and caps and pools are left out.
+//! Without root rights, programs set their own affinity, and caps and pools are left out.
 //!
 //! # JSON
 //!
@@ -37,13 +37,13 @@ use std::sync::atomic::Ordering;
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Demo>(), json::of::<Outline>()];
 
-/// What would be done (`--dry-run`).
+/// The demo's plan (`--dry-run`).
 #[derive(Serialize, JsonSchema)]
 struct Outline {
     /// Always true.
     dry_run: bool,
     machine: Facts,
-    /// A sentence for each.
+    /// A sentence for each arm.
     arms: Vec<String>,
 }
 

@@ -1,7 +1,8 @@
-//! Which CPU cap keeps a program from CPUs, and for how much of its time.
+//! The CPU cap that keeps a program from CPUs, and the part of its time.
 //!
-//! The simulator counts the wait for a cap for each thread. Linux counts for each group how long its run queues were stopped (T), and what it used (R).
-//! While a run queue is stopped all its runnable threads wait, so that a part T / (T + R) of the time in which threads want a CPU is a wait for the cap.
+//! The simulator counts the wait for a cap for each thread. Linux counts for each group how long its run queues were throttled (T), and its
+//! CPU time (R). While a run queue is throttled all its runnable threads wait. So T / (T + R) of the time in which threads want a CPU is a
+//! wait for the cap.
 
 use millpond_machine::facets::Controlled;
 use millpond_machine::{Machine, Refusal};

@@ -1,4 +1,4 @@
-//! What is known of a program after an interval: the machine's facets, read in the order of the method.
+//! Measurements of a program over an interval: reads the machine's facets in the order of the method.
 
 use super::capping::{self, Capping};
 use super::locks::{self, Inversion, Lock, Waits};

@@ -1,4 +1,4 @@
-//! What threads waited for that counts as LCK: by address, by kind, and which of these waits are priority inversions.
+//! The waits that count as LCK: by address and by kind, and those that are priority inversions.
 
 use super::gather::part;
 use millpond_machine::Machine;

@@ -32,12 +32,12 @@
 //! # CPU caps
 //!
 //! A wait for a CPU cap is separated from a wait for a CPU. Caps are quotas of cgroups (`cpu.max`, `cpu.cfs_quota_us`):
-//! `CPUQuota=` of units, limits of containers and pods, and what `prctl` and `zonecfg` set. All groups above a process
-//! count. The finding names the group and its cap. Its remedy is a command that the machine accepts, or what else sets
-//! the cap.
+//! `CPUQuota=` of units, limits of containers and pods, and values of `prctl` and `zonecfg`. All groups above a process
+//! count. The finding names the group and its cap. Its remedy is a command that the machine accepts, or the name of the
+//! other program that sets the cap.
 //!
-//! Linux counts for each group how long its run queues were stopped. The same part of the time in which threads of the
-//! group want a CPU is the wait for the cap. It includes other processes of the group.
+//! Linux counts for each group how long its run queues were throttled. The same part of the time in which threads of
+//! the group want a CPU is the wait for the cap. It includes other processes of the group.
 //!
 //! # Locks and idle waits
 //!
@@ -53,9 +53,9 @@
 //! ```
 //!
 //! The kernel sees futex calls, not objects. A mutex is recognized by its PI operation, by its recorded holder, or by
-//! its pattern. The pattern: a thread that waited at an address later wakes others there, with the same value each
-//! time. A resource is recognized by the rhythm of its waits: they last as long as the threads before hold it and
-//! compute. Where holders sleep, or mostly wait for a CPU, the wait is undecided.
+//! its pattern: a thread that waited at an address later wakes others there, with the same value each time. A resource
+//! is recognized by the rhythm of its waits: each lasts as long as the earlier threads hold it and compute. If holders
+//! sleep, or mostly wait for a CPU, the wait is undecided.
 //!
 //! A lock made of parked threads (Java monitors, `parking_lot`) looks like an idle wait, and counts as condition.
 //! docs/explanation/diagnose.md has the details.

@@ -1,4 +1,4 @@
-//! The verdict in sentences: each with its figure, the command that shows more, and what may help.
+//! The verdict in sentences: each with its figure, the command that shows more, and a possible remedy.
 
 use super::capping::Capping;
 use super::gather::{Gathered, Whose};
@@ -20,17 +20,18 @@ const LOCKS_SHOWN: usize = 3;
 /// A finding in words.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Said {
-    /// One word for programs.
+    /// The kind of finding, one word.
     pub kind: &'static str,
-    /// A fraction of 1; cycles for an instruction (`memory-latency`), or threads (`disk`, `barrier`, `resource`, `undecided`).
+    /// A fraction of 1; cycles per instruction (`memory-latency`), or threads (`disk`, `barrier`, `resource`,
+    /// `undecided`).
     pub figure: f64,
     /// A sentence.
     pub sentence: String,
-    /// What stands below it in the text.
+    /// The details below the sentence in the text report.
     pub details: Option<String>,
     /// The command that shows more.
     pub more: String,
-    /// What may help; nothing where nothing is wrong.
+    /// A possible remedy; null if nothing is wrong.
     pub help: Option<String>,
 }
 
@@ -306,18 +307,18 @@ pub fn text(gathered: &Gathered, findings: &[Said]) -> String {
     text + "percent of all time\n" + &of_lock(gathered).unwrap_or_default()
 }
 
-/// As an object. Null is what is not known.
+/// The report of `diagnose`. Null: unknown.
 #[derive(Serialize, JsonSchema)]
 pub struct Diagnosis<'g> {
     pid: Option<Pid>,
-    /// Its name or number.
+    /// The pool's name or number.
     pool: Option<&'g str>,
     /// The name of the process.
     name: Option<&'g str>,
     processes: usize,
     threads: usize,
     elapsed_s: f64,
-    /// How many threads wanted to run, on average.
+    /// Mean number of threads that wanted to run.
     wanted_threads: f64,
     /// The part of all time in each microstate.
     shares: BTreeMap<String, Option<f64>>,
@@ -325,30 +326,30 @@ pub struct Diagnosis<'g> {
     lck: Option<BTreeMap<&'static str, f64>>,
     /// The cap that keeps it from CPUs most.
     cap: Option<CapRow>,
-    /// System calls a second of CPU time.
+    /// System calls per second of CPU time.
     calls_per_s: Option<f64>,
-    /// Cycles for an instruction.
+    /// Cycles per instruction.
     cpi: Option<f64>,
-    /// The part of the memory that is in other lgroups than the threads.
+    /// The part of its memory outside its threads' home lgroups.
     remote: Option<f64>,
-    /// The part of the sleep that is for a disk.
+    /// The part of sleep that waits for a disk.
     disk: Option<f64>,
-    /// The part of the waits for mutexes that is for those of the memory allocator.
+    /// The part of mutex waits that is for mutexes of the memory allocator.
     allocator: Option<f64>,
-    /// The dearest first.
+    /// The longest waits first.
     locks: Vec<LockRow<'g>>,
     findings: &'g [Said],
-    /// What could not be measured, in sentences.
+    /// Sentences about what could not be measured.
     missing: &'g [String],
 }
 
 #[derive(Serialize, JsonSchema)]
 struct CapRow {
-    /// What has the cap: `zone web`, `process 204`.
+    /// The holder of the cap: `zone web`, `process 204`.
     holder: String,
     /// In percent of one CPU.
     cap_pct: u32,
-    /// The part of the time that threads want to run in which caps kept them from a CPU.
+    /// The part of the time in which threads want to run and caps keep them from a CPU.
     part: f64,
 }
 
@@ -363,9 +364,9 @@ struct LockRow<'g> {
     share: f64,
     /// The thread that held it when the last wait began.
     holder: Option<LwpId>,
-    /// Where the address is.
+    /// The memory region of the address.
     place: Option<&'g str>,
-    /// Whether it is the memory allocator's.
+    /// Whether it belongs to the memory allocator.
     allocator: Option<bool>,
 }
 

@@ -13,22 +13,23 @@
 //! ```
 //!
 //! A dispatch table has the time slice of each priority level of a class. In TS and IA it also has the next level:
-//! after a used slice, after sleep, and after a long wait. TS and IA share a table. SYS has none.
+//! after the end of a slice, after sleep, and after a long wait. TS and IA share a table. SYS has none.
 //!
 //! Slices are kept in clock ticks, and shown and read in units of 1/RES second. Both conversions round up: at 100 ticks
-//! a second, 7 ms become one tick, which is shown as 10 ms. A table that `-s` sets holds until the next boot.
+//! a second, 7 ms become one tick, which is shown as 10 ms. A table that `-s` sets lasts until the next boot.
 //!
 //! # Linux
 //!
-//! The kernel has no such tables. While `millpond schedd` runs, TS, IA and FX run by them, and `-s` changes the running
-//! machine at once. Slices are at least a tick of the kernel long. `--stats` shows for each level what its threads ran,
-//! how often one began to run and for how long these had waited, and how many slices were used up.
+//! The kernel has no such tables. While `millpond schedd` runs, TS, IA and FX use them, and `-s` changes the running
+//! machine at once. Slices are at least one kernel tick long. For each level `--stats` shows CPU time, the number of runs,
+//! the wait before them, and the number of slices used up.
 //!
-//! Without schedd the tables of a Solaris machine are shown, and standard error says `# not live`. They cannot be replaced.
+//! Without schedd the tables of a Solaris machine are shown, and standard error says `# not live`. They cannot be
+//! replaced.
 //!
 //! # JSON
 //!
-//! Slices are in ticks, whatever -r says. The schema is docs/reference/json/dispadmin.json.
+//! Slices are in ticks, independent of -r. The schema is docs/reference/json/dispadmin.json.
 
 use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command;
@@ -61,7 +62,7 @@ pub(crate) const DOCUMENTS: &[Describe] = &[
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Classes {
     pub(crate) classes: Vec<Class>,
-    /// How this machine implements them; not said by `priocntl`.
+    /// How this machine implements them; absent from `priocntl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) made_by: Option<String>,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Classes {
 #[derive(Serialize, JsonSchema)]
 struct Table {
     class: Class,
-    /// Whether the machine has the table; otherwise it is that of a Solaris machine.
+    /// Whether the machine has the table; otherwise it is a Solaris machine's.
     live: bool,
     rows: Option<Rows>,
     ticks_per_second: u32,
@@ -88,14 +89,14 @@ enum Rows {
 /// `-d`.
 #[derive(Serialize, JsonSchema)]
 struct DefaultClass {
-    /// Null where none was set.
+    /// Null if none was set.
     default: Option<Class>,
 }
 
 /// `--stats`: since the scheduler was started.
 #[derive(Serialize, JsonSchema)]
 struct Stats {
-    /// Levels at which something happened, the highest first.
+    /// Levels with activity, the highest first.
     levels: Vec<Level>,
     /// Sums over CPUs, by name.
     sums: std::collections::BTreeMap<&'static str, u64>,
@@ -103,35 +104,35 @@ struct Stats {
 
 #[derive(Serialize, JsonSchema)]
 struct Level {
-    /// 0 to 99; -1 is what runs only where nothing else wants to.
+    /// 0 to 99; -1 for threads that run only on otherwise idle CPUs (SCHED_IDLE).
     level: i8,
-    /// CPU time. What a thread ran last before it went to sleep is counted when it wakes up.
+    /// CPU time. The last run before a sleep is counted at the next wake-up.
     ran_ns: u64,
     /// How often a thread began to run.
     begun: u64,
-    /// How long these had waited, in all, and the longest wait.
+    /// Total wait time before these runs; then the longest wait.
     waited_ns: u64,
     waited_max_ns: u64,
     /// Slices used up.
     expired: u64,
-    /// Threads that left the level because they had waited for too long.
+    /// Threads that left the level because they had waited too long.
     boosted: u64,
-    /// Threads that gave up their CPU to a better one at a tick.
+    /// Threads preempted by one of a higher level at a tick.
     surrendered: u64,
     /// Threads that ran for a tick after the wait of `--rescue`.
     rescued: u64,
 }
 
-/// What was done.
+/// A change.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Done {
     Table {
         class: Class,
-        /// The file that it was read from.
+        /// The file with the new table.
         table: String,
     },
-    /// Null where none was set before.
+    /// `from` is null if none was set before.
     Default { default: Class, from: Option<Class> },
 }
 

@@ -4,11 +4,11 @@
 //! thread began: when nothing, the lowest byte, and every page was touched. The published program ran on 32-bit Solaris
 //! with 4 KB pages (2007). Sizes are those of this machine (`ulimit -s`).
 //!
-//! A stack of the real-time library `libmillpond_rt.so.0` is shown as well. The library is the one of `--library` or
-//! `MILLPOND_RT`, or beside this program (`../lib`), or where the dynamic loader finds it.
+//! A stack of the real-time library `libmillpond_rt.so.0` is shown as well. The library is looked up in `--library` or
+//! `MILLPOND_RT`, in `../lib` relative to this program, and by the dynamic loader.
 //!
-//! The program is a process of its own (`millpond load stacks`). An unlimited main stack is limited to 8 MB for it. A
-//! default stack above 256 MB is not touched whole.
+//! The program runs as a process of its own (`millpond load stacks`). Its main stack, if unlimited, is limited to 8 MB.
+//! A default stack above 256 MB is not touched as a whole.
 //!
 //! # JSON
 //!

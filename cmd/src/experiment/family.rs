@@ -1,4 +1,4 @@
-//! What experiments share: options on either side of the name, the library for real-time programs, and how findings are shown.
+//! Common code of experiments: options before and after the name, the real-time library, and the output of findings.
 
 use crate::ctx::Ctx;
 use crate::demo;

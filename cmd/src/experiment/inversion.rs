@@ -17,10 +17,10 @@
 //!
 //! The low thread takes the lock for 10 ms and the high one wants it, while the middle one computes for 20, 60 and 180
 //! ms. Under a plain lock the high one waits for the middle one; with inheritance for 10 ms. All three are SCHED_FIFO,
-//! on the last CPU that this program may use, for less than a second in all. That needs the right to real-time classes.
+//! on the last CPU that this program may use, for less than a second in total. That needs the right to real-time classes.
 //!
-//! The locks are those of the real-time library `libmillpond_rt.so.0`: the one of `--library` or `MILLPOND_RT`, or
-//! beside this program (`../lib`), or where the dynamic loader finds it. `make install` installs it.
+//! The locks are those of the real-time library `libmillpond_rt.so.0`. It is looked up in `--library` or `MILLPOND_RT`,
+//! in `../lib` relative to this program, and by the dynamic loader. `make install` installs it.
 //!
 //! # JSON
 //!

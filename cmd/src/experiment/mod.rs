@@ -18,14 +18,14 @@
 //!
 //! # Machines
 //!
-//! e1, e7 and inversion run on the machine at hand, the others on a simulated one in memory. `--machine t2000` runs e1
-//! on a simulated machine. `--machine real` runs e2, e3, e5, e6, alternating, service and twin on the machine at hand.
+//! e1, e7 and inversion run on this machine, the others on a simulated one in memory. `--machine t2000` runs e1 on a
+//! simulated machine. `--machine real` runs e2, e3, e5, e6, alternating, service and twin on this machine.
 //!
 //! # Output
 //!
 //! Each row is a point: quantity, conditions, published value, result, and difference in percent. Points to which a
-//! model parameter was fitted are marked, and count as no prediction. With `--seeds 20` an experiment is done with 20
-//! seeds of chance, and the median, the least and the most of each point are shown. Below the table are the errors of
+//! model parameter was fitted are marked, and do not count as predictions. With `--seeds 20` an experiment runs with 20
+//! random seeds, and the median, the minimum and the maximum of each point are shown. Below the table are the errors of
 //! the predictions, and those of straight lines through the other published points.
 //!
 //! # JSON

@@ -2,15 +2,15 @@
 //!
 //! `e2` has these arms: each job alone, both on all CPUs, both with CPU caps, each in a pool of its own, and the same
 //! with threads that block at barriers. Each arm shows the speeds of the jobs, and where their threads were in percent
-//! of samples. Then, as `e3` does alone, both run in pools that resize: job a stops, the pool of b grows, and a starts
+//! of samples. Then, as in `e3` alone, both run in pools that resize: job a stops, the pool of b grows, and a starts
 //! again.
 //!
 //! The pools keep other threads (`pooladm -e --keep-others`). Every change is undone, also after an interrupt; after
-//! `kill -9` the next experiment does it. Where pools or processor sets are in use, it refuses to run.
+//! `kill -9` the next experiment undoes it. Where pools or processor sets are in use, it refuses to run.
 //!
 //! # JSON
 //!
-//! The JSON of `millpond demo`, without the comparison if an arm that it needs was not chosen.
+//! The JSON of `millpond demo`, without the comparison if one of its arms was not selected.
 
 use super::family::{self, COMPARES};
 use crate::ctx::Ctx;

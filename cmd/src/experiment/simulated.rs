@@ -1,4 +1,4 @@
-//! An experiment on simulated machines: its options become choices, and its findings a table, CSV, JSON or a picture.
+//! Experiments on simulated machines: from options to settings, and from findings to a table, CSV, JSON or a picture.
 
 use super::family::joined;
 use crate::ctx::Ctx;

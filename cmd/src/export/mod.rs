@@ -1,4 +1,4 @@
-//! Writes a recording as a file that other programs read.
+//! Converts a recording to a file for other programs: CSV, Parquet or a Perfetto trace.
 //!
 //! ```text
 //! $ millpond export --csv --table sets --from 09:41 > sets.csv
@@ -6,15 +6,16 @@
 //! $ millpond export --perfetto --output trace.json
 //! ```
 //!
-//! `--csv` and `--parquet` have a row for each thing and each interval: when the interval ended (`time`, seconds since 1970,
-//! in CSV with fractions where the interval is shorter than a second, and `up_s`, seconds since boot), its length, and the fields of `docs/reference/fields.md`. Counters are per second. A
-//! table that is read less often than every second has rows of its own intervals. What is unknown is empty. In CSV a name that begins
-//! with `=`, `+`, `-` or `@` has an apostrophe in front, so that no spreadsheet computes it.
+//! `--csv` and `--parquet` have a row for each object and interval. It begins with the end of the interval: `time` in seconds
+//! since 1970, and `up_s` in seconds since boot. In CSV `time` has fractions if the interval is shorter than a second. The
+//! length of the interval and the fields of `docs/reference/fields.md` follow. Counters are per second. A table that is read
+//! less often than every second has rows of its own intervals. Unknown values are empty. In CSV an apostrophe precedes a
+//! name that begins with `=`, `+`, `-` or `@`, so that no spreadsheet evaluates it.
 //!
-//! `--perfetto` writes a trace that `https://ui.perfetto.dev` opens: of each set the CPUs that were used and the threads
-//! that waited, of each CPU its use and the sets it was in, and the decisions of poold.
+//! `--perfetto` writes a trace for `https://ui.perfetto.dev`: for each set its CPU use and waiting threads, for each
+//! CPU its use and its sets, and the decisions of poold.
 //!
-//! Without an operand the recording of this machine is taken.
+//! Without an operand it converts the recording of this machine.
 
 mod parquet;
 mod perfetto;

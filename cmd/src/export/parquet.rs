@@ -1,4 +1,4 @@
-//! A table of a recording as a Parquet file.
+//! Writes a table of a recording as a Parquet file.
 
 use super::walk::Walk;
 use super::{HEADS, Wanted};

@@ -1,4 +1,4 @@
-//! A trace in the JSON of trace events, which Perfetto and the tools of browsers open.
+//! Writes a trace in the JSON Trace Event Format, which Perfetto and browser tools open.
 //!
 //! Source: the format's public description, "Trace Event Format": phases M (names), C (counters), X (complete slices), i (instants); times in
 //! microseconds.

@@ -1,4 +1,4 @@
-//! The intervals of a recording, one after another.
+//! Iterates over the intervals of a recording.
 
 use crate::interval::Meter;
 use crate::recordings::{Reel, Shot};

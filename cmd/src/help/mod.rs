@@ -167,6 +167,6 @@ fn millpond() -> Spec {
 const PROSE: &str = "\
 //! Millpond gives a job CPUs of its own, keeps interrupts away from them, and measures that they are quiet. Each command
 //! has a manual page: `psrset(8)` for those that can be called by their own names, `millpond-quiet(1)` for the others.
-//! Commands change the machine at hand, a simulated machine (`--machine`), or show a captured one (`--root`).
+//! Commands change this machine or a simulated machine (`--machine`), or show a captured one (`--root`).
 //! Every change is written to a journal first: a command that is refused or killed half-way leaves nothing behind.
 ";

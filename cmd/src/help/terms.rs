@@ -1,4 +1,4 @@
-//! Terms of the field and of Solaris, as `millpond help WORD` explains them.
+//! Terms of operating systems and of Solaris, which `millpond help WORD` explains.
 
 /// A term: its spellings, what it means, and commands or pages to read next.
 pub(super) struct Term {

@@ -1,4 +1,4 @@
-//! Turns with `cyclictest`: the same CPU, class and level, and the same mean time between timers.
+//! Comparison with `cyclictest`, interleaved: the same CPU, class and priority, and the same mean time between timers.
 
 use super::options::{Options, PEER};
 use super::show::{cell, us};
@@ -179,11 +179,11 @@ impl Peer {
     }
 }
 
-/// What the other program measured in its turns, and we in ours.
+/// Results of the other program and of this one, in alternating turns.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Compared {
     with: &'static str,
-    /// How many each had.
+    /// The number of turns of each.
     turns: u64,
     samples: Samples,
     /// `min`, `max` and quantiles.
@@ -196,12 +196,12 @@ struct Samples {
     theirs: u64,
 }
 
-/// In nanoseconds; null where there are too few samples.
+/// In nanoseconds; null if there are too few samples.
 #[derive(Serialize, JsonSchema)]
 struct Figure {
     ours: Option<Nanos>,
     theirs: Option<Nanos>,
-    /// Ours for one of theirs.
+    /// This program's figure divided by the other's.
     ratio: Option<f64>,
 }
 

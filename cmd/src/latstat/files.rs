@@ -1,4 +1,4 @@
-//! What is written: the run itself, data and instructions for gnuplot, a picture and a page.
+//! The output files: the saved run, data and commands for gnuplot, a picture and a page.
 
 use super::options::Options;
 use super::show::Shown;

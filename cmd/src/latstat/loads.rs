@@ -1,4 +1,4 @@
-//! What keeps the other CPUs busy while one is measured, and what it gets of them.
+//! Loads on the other CPUs during a measurement, and the CPU time that they got.
 
 use super::options::LoadKind;
 use crate::failure::{Complaint, Failure, facet, read};
@@ -55,12 +55,12 @@ pub(super) struct Loads<'m> {
     since: Nanos,
 }
 
-/// What a load got.
+/// A load's result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Got {
     #[serde(rename = "name")]
     pub kind: LoadKind,
-    /// Of all CPUs but the one that is measured.
+    /// Percent of the CPU time of all CPUs except the measured one.
     #[serde(serialize_with = "tenths")]
     pub percent: f64,
 }

@@ -1,4 +1,4 @@
-//! Measuring: from the probe's beginning to its end, and everything put back.
+//! The measurement: starts the probe, stops it, and restores all settings.
 
 use super::compare::{self, Peer, Turns};
 use super::loads::{Got, Loads};

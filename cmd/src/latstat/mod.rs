@@ -1,8 +1,8 @@
-//! Measures timer wake-up latency: how long it takes from a timer to the thread that waits for it, stage by stage.
+//! Measures timer wake-up latency: the time from a timer's expiry until the waiting thread runs, stage by stage.
 //!
 //! A thread in the real-time class waits for timers on a CPU of its own. Other threads, and interrupts that can be
-//! moved, are kept off that CPU. Each interval is one of 24 primes near 1,000 us, at random. Each stage has a time
-//! stamp:
+//! moved, are kept off that CPU. Each interval is one of 24 primes near 1,000 us, at random. Each stage has a
+//! timestamp:
 //!
 //! ```text
 //! timer due ──irq──▶ its handler ──wake-up──▶ runnable ──on-cpu──▶ is on the CPU ──user──▶ is back in user mode
@@ -17,26 +17,26 @@
 //! ```
 //!
 //! A dash is a quantile for which there are too few samples. Below the table are the longest latencies, each with the
-//! interrupts, softirqs and threads that ran meanwhile. Then comes everything that ran on the CPU at all. A line
-//! `scheduler: ext millpond, whole` says that a scheduler of sched_ext was loaded.
+//! interrupts, softirqs and threads that ran meanwhile. Then follows everything that ran on the CPU. A line `scheduler:
+//! ext millpond, whole` means that a sched_ext scheduler was loaded.
 //!
-//! It ends when you interrupt it, or after `--samples` or `--duration`. Then everything is as it was before, the
-//! scheduling class included. After `kill -9` the next changing command restores it.
+//! It ends when you interrupt it, or after `--samples` or `--duration`. Then it restores all settings, including the
+//! scheduling class. After `kill -9` the next changing command restores them.
 //!
 //! # What is measured
 //!
-//! Times are of the monotonic clock, so that steps of the wall clock do no harm. Stage irq ends when the kernel's
-//! handler reaches the timer, and wake-up when the thread is runnable. Stage on-cpu ends when the thread is switched
-//! to, and user when it has read the clock itself. Where no program can be loaded into the kernel (rights, no BTF) only
-//! the total is known, and the output says so. Stamping a stage is part of the next one. Histograms have three digits.
-//! Buffers of 5,000 samples are read while the next one is filled, and nothing is allocated meanwhile. Samples without
-//! room are counted and reported.
+//! Times are from the monotonic clock, so that steps of the wall clock have no effect. Stage irq ends when the kernel's
+//! handler reaches the timer, and wake-up when the thread is runnable. Stage on-cpu ends at the switch to the thread,
+//! and user when it has read the clock itself. Where no BPF program can be loaded (rights, no BTF) only the total is
+//! known, and the output says so. Taking the timestamp of a stage is part of the next one. Histograms have three
+//! significant digits. Buffers of 5,000 samples are read while the next one is filled, without allocations. Samples
+//! without room are counted and reported.
 //!
 //! # timerlat
 //!
-//! Some kernels have a tracer for the same question, timerlat: Debian's with `-rt`, those of Ubuntu, Fedora and RHEL,
-//! from 6.5 on. With `--timerlat` the thread waits for its timers, which follow each other at one interval. The tracer
-//! reports the stages, in a trace instance of its own.
+//! Some kernels have a tracer for the same measurement, timerlat: Debian's with `-rt`, those of Ubuntu, Fedora and RHEL,
+//! from 6.5 on. With `--timerlat` the thread waits for timers of the tracer, at a constant interval. The tracer reports
+//! the stages, in a trace instance of its own.
 //!
 //! ```text
 //! $ latstat --timerlat --samples 1000000
@@ -48,8 +48,8 @@
 //! by timerlat, each 1 ms: thread is wake-up and on-cpu together; user ends when the thread asks for the next timer
 //! ```
 //!
-//! It reports neither what ran on the CPU meanwhile nor what else ran there. Its runs do not merge with others: the
-//! stages differ. The kernel runs one of timerlat and osnoise at a time, so it is refused while rtla runs. Its settings
+//! It does not report what ran on the CPU. Its runs do not merge with others, because the stages differ. The kernel
+//! runs only one of timerlat and osnoise at a time, so `--timerlat` is refused while rtla runs. The tracer's settings
 //! are restored at the end, or after `kill -9` by the next command.
 //!
 //! # JSON

@@ -1,4 +1,4 @@
-//! What `latstat` is asked for: the rules of its options.
+//! The rules of the options of `latstat`.
 
 use crate::failure::Failure;
 use crate::values::{Bare, time, time_of};
@@ -68,15 +68,15 @@ pub struct Options {
     pub json: bool,
 }
 
-/// What keeps the other CPUs busy.
+/// A load for the other CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadKind {
     /// Groups of processes that pass messages.
     Hackbench,
-    /// Compilers: processes that come and go, and files.
+    /// Compilers: short-lived processes, and files.
     Build,
-    /// Looks at all CPUs each second.
+    /// mpstat: reads all CPUs every second.
     Mpstat,
 }
 

@@ -1,4 +1,4 @@
-//! A place for the probe: which CPU, and the set that is made of it for as long as it measures.
+//! The probe's CPU, and the set that is created for it during the measurement.
 
 use super::options::Options;
 use crate::change::Changer;

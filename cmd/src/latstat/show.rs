@@ -1,4 +1,4 @@
-//! What was measured, as text and as JSON.
+//! Results as text and as JSON.
 
 use super::compare::Compared;
 use super::loads;
@@ -222,38 +222,38 @@ impl Shown<'_> {
     }
 }
 
-/// What was measured. Null is what belongs to a run, where saved runs are shown.
+/// Results. Fields of a single run are null where saved runs are shown.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Measured<'s> {
     source: Source,
     cpu: Option<CpuId>,
     set: Option<PsetId>,
     keep_others: Option<bool>,
-    /// The scheduler of sched_ext that ran: `ext millpond, whole`. Null for the kernel's own.
+    /// The sched_ext scheduler during the run: `ext millpond, whole`. Null for the kernel's own.
     scheduler: Option<&'s str>,
     runs: u64,
     elapsed_s: f64,
     samples: u64,
     /// Samples without stages.
     unstaged: u64,
-    /// Samples that found no room.
+    /// Samples for which there was no room.
     lost: u64,
-    /// Each stage, and `total`; null where it was not measured.
+    /// Each stage, and `total`; null if it was not measured.
     rows: BTreeMap<&'static str, Option<Stage>>,
     above: Vec<Above>,
     /// The longest latencies.
     worst: &'s [Worst],
-    /// What else ran on the CPU.
+    /// Other activities on the CPU.
     sharers: Option<&'s [Sharer]>,
-    /// Null unless it was interleaved with another program.
+    /// Null without interleaved runs of another program.
     compare: Option<Compared>,
-    /// What kept the other CPUs busy.
+    /// The loads on the other CPUs.
     load: Option<&'s [loads::Got]>,
-    /// Whether a sample was longer than `--max`; null without that.
+    /// Whether a sample exceeded `--max`; null without `--max`.
     over_max: Option<bool>,
 }
 
-/// A stage, in nanoseconds. Null is a quantile for which there are too few samples.
+/// A stage, in nanoseconds. Null: too few samples for this quantile.
 #[derive(Serialize, JsonSchema)]
 struct Stage {
     samples: u64,
@@ -278,7 +278,7 @@ impl Stage {
     }
 }
 
-/// Samples whose total is above a limit.
+/// Samples whose total exceeds a limit.
 #[derive(Serialize, JsonSchema)]
 struct Above {
     /// In nanoseconds.

@@ -19,13 +19,11 @@
 //! ```
 //!
 //! Lgroups form a tree. The root, 0, is the whole machine. The leaves are its NUMA nodes, numbered from 1. Intermediate
-//! lgroups exist where some nodes are nearer to each other than to the rest. A machine with one node has the root
-//! alone.
+//! lgroups exist where some nodes are nearer to each other than to the rest. A machine with one node has only the root.
 //!
 //! Operands are numbers, ranges, `root`, `leaves`, `intermediate` or `all` (the default). Without any of `-celLmrt`,
-//! the options are `-celmrt`. Listed are CPUs that your processes may use; `-G` lists all. On Linux a latency is the
-//! distance that the firmware gives: 10 is local.
-//!
+//! the options are `-celmrt`. Only CPUs that your processes may use are listed; `-G` lists all. On Linux a latency is
+//! the firmware's NUMA distance: 10 is local.
 //! # Pages
 //!
 //! `--pages` shows local and remote memory of processes, in KiB. Local is memory in an lgroup with a CPU on which one
@@ -40,7 +38,7 @@
 //!
 //! # JSON
 //!
-//! The letters choose no fields: an object has all of them. The schema is `docs/reference/json/lgrpinfo.json`.
+//! The letters select no fields: an object has all of them. The schema is `docs/reference/json/lgrpinfo.json`.
 
 mod pages;
 mod show;

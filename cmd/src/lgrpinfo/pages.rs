@@ -1,4 +1,4 @@
-//! `--pages`: how much of the memory of processes is near the processors that they may use.
+//! `--pages`: the local and remote memory of processes, relative to the CPUs that they may use.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure, facet, read};
@@ -24,10 +24,10 @@ struct Process {
     memory: Memory,
 }
 
-/// Where memory is.
+/// Local and remote memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 struct Memory {
-    /// All of it that is resident.
+    /// All resident memory.
     memory_kib: u64,
     /// In an lgroup with a CPU on which one of the threads may run.
     local_kib: u64,

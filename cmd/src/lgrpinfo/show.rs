@@ -1,4 +1,4 @@
-//! What `lgrpinfo` shows of lgroups.
+//! The listing of `lgrpinfo`.
 
 use super::{Instead, Options};
 use crate::ctx::Ctx;
@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The lgroups that were asked for.
+/// The selected lgroups.
 #[derive(Serialize, JsonSchema)]
 pub struct Lgroups<'t> {
     lgroups: Vec<Lgroup<'t>>,
-    /// From each lgroup of the machine to each, in the order of their numbers; null where it is not known.
+    /// Between each pair of the machine's lgroups, in the order of their numbers; null if unknown.
     latencies: Vec<Vec<Option<u64>>>,
 }
 
@@ -28,11 +28,11 @@ struct Lgroup<'t> {
     /// Null for the root.
     parent: Option<GroupId>,
     children: &'t [GroupId],
-    /// Those that your processes may use; all of them with `-G`.
+    /// CPUs that your processes may use; all of them with `-G`.
     processors: Vec<CpuId>,
-    /// Null without memory that may be used.
+    /// Null if it has no usable memory.
     memory: Option<Memory>,
-    /// Running and runnable threads; of an lgroup with children their mean.
+    /// Running and runnable threads; for an lgroup with children their mean.
     load: Option<f64>,
     /// Within the lgroup.
     latency: Option<u64>,

@@ -1,4 +1,4 @@
-//! How a load is described, is started, and reports.
+//! Common code of loads: description, start and report.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Exit, Failure};
@@ -24,7 +24,7 @@ impl Load {
     }
 }
 
-/// What happens before the result (`--events`).
+/// An event before the result (`--events`).
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Event<E> {
     load: &'static str,
@@ -32,13 +32,13 @@ pub(super) struct Event<E> {
     event: E,
 }
 
-/// What happens to each load.
+/// A phase of every load.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Phase {
-    /// It is prepared, and begins at the word.
+    /// It is prepared, and waits for the start line.
     Ready,
-    /// The clock runs.
+    /// The measured time has begun.
     Started,
 }
 

@@ -10,12 +10,12 @@
 //! 15 iterations in 0.062 s: 1066.46 Mop/s total
 //! ```
 //!
-//! A load has one thread per CPU that it may use. So the same load inside and outside a set shows what the set is
-//! worth. An interrupt ends a load early, and it still reports. Options follow the name of the load.
+//! A load has one thread per CPU that it may use. So the same load inside and outside a set shows the set's effect. An
+//! interrupt ends a load early, and it still reports. Options follow the name of the load.
 //!
 //! The same words start a workload on a simulated machine (`millpond sim`, `psrset -e`). The forms of the published
-//! programs are understood, too: `load cg.A.x -t 2`, `load hackbench -g 10 -T -l 50`. Their options without an
-//! equivalent are named on standard error.
+//! programs are accepted, too: `load cg.A.x -t 2`, `load hackbench -g 10 -T -l 50`. Their options without an equivalent
+//! are listed on standard error.
 //!
 //! # Loads
 //!

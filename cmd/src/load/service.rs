@@ -35,7 +35,7 @@ pub(super) const LOAD: Load = Load {
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum ServiceEvent {
-    /// It is prepared, and begins at the word.
+    /// It is prepared, and waits for the start line.
     Ready { threads: NonZeroU32 },
     /// Requests arrive.
     Started,

@@ -51,9 +51,9 @@ pub(super) const LOAD: Load = Load {
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum StreamReady {
-    /// It is prepared, and begins at the word.
+    /// It is prepared, and waits for the start line.
     Ready {
-        /// Where a server listens; null for other streams.
+        /// The server's address; null for other streams.
         address: Option<SocketAddr>,
     },
 }

@@ -1,4 +1,4 @@
-//! Loads as they are typed: each runs, reports as text and as JSON, and refuses what is invalid.
+//! Tests of loads from their command lines: each runs, reports as text and as JSON, and refuses invalid options.
 
 use crate::{Ctx, Exit, run};
 use millpond_session::Output;

@@ -12,14 +12,15 @@
 //!
 //! # Operands
 //!
-//! A program is a process number or a name (as `ps -o comm` shows it), with all descendants. Several with commas
-//! between count as one program. One or two numbers at the end are interval and count, if another operand stands
-//! before: `4711,4712 1`.
+//! A program is a process number or a name (as `ps -o comm` shows it), with all descendants. Several joined by commas
+//! count as one program. One or two numbers at the end are interval and count, if another operand precedes them:
+//! `4711,4712 1`.
 //!
-//! The interval is 1 second if not given, and may have a fraction. Reports end with the count, with the last program,
-//! or when you interrupt them.
+//! The default interval is 1 second; it may have a fraction. Reports end after the count, with the last program, or
+//! when you interrupt them.
 //!
-//! There is a column for each active CPU. On a machine with more than 32 CPUs, only those on which a program ran.
+//! There is a column for each active CPU. On a machine with more than 32 CPUs, only CPUs on which a program ran have
+//! one.
 //!
 //! # Accuracy
 //!
@@ -30,8 +31,8 @@
 //! says why. Each CPU, idle or not, is interrupted 4997 times a second, or at the given rate: about 1 % of its time.
 //! CPUs in exclusive sets and no-intr CPUs are sampled only if the program may run there.
 //!
-//! A percentage is of the samples of that CPU: 97 are accurate to 5 points, 4997 to 1. If a tenth is missing or one was
-//! lost, standard error says how many were taken, and how long the interval was.
+//! A percentage is of the samples of that CPU: 97 are accurate to 5 points, 4997 to 1. If a tenth is missing or a
+//! sample was lost, standard error reports the number of samples and the length of the interval.
 //!
 //! # JSON
 //!

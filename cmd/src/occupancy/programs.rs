@@ -1,4 +1,4 @@
-//! Which programs are meant, and for how long they are watched: the operands of `occupancy`.
+//! The operands of `occupancy`: programs, interval and count.
 
 use crate::failure::{Complaint, Failure};
 use crate::interval::Repetition;

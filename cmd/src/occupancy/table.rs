@@ -1,4 +1,4 @@
-//! The table of `occupancy`: a row per program, a column per processor.
+//! The table of `occupancy`: a row per program, a column per CPU.
 
 use super::programs::Program;
 use millpond_machine::facets::{Residence, Samples};
@@ -20,15 +20,15 @@ const NAME_WIDTH: usize = 16;
 pub struct Document<'a> {
     #[serde(serialize_with = "thousandths")]
     interval_s: f64,
-    /// Over all CPUs; null for measured times.
+    /// Over all CPUs; null if times are measured.
     samples: Option<Samples>,
     programs: Vec<OnCpus<'a>>,
 }
 
-/// Where a program ran.
+/// A program's time by CPU.
 #[derive(Serialize, JsonSchema)]
 struct OnCpus<'a> {
-    /// As it was named.
+    /// The operand as typed.
     program: &'a str,
     pids: &'a [Pid],
     processors: Vec<OnCpu>,
@@ -38,7 +38,7 @@ struct OnCpus<'a> {
 struct OnCpu {
     cpu: CpuId,
     time_ns: u64,
-    /// Of the interval.
+    /// Percent of the interval.
     percent: f64,
 }
 

@@ -13,20 +13,20 @@
 //! The CPUs must be on-line or no-intr, and in the set of the thread. Children and new threads inherit the binding, and
 //! it survives exec.
 //!
-//! A CPU with bound threads does not go off-line and does not change sets, unless by force (`psradm -F`, `psrset -F`),
+//! A CPU with bound threads does not go off-line and does not change sets, except by force (`psradm -F`, `psrset -F`),
 //! which ends the bindings.
 //!
 //! # Operands
 //!
-//! A process is its number. Some of its threads follow a slash: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from
-//! 4 on), or a list. On Linux a thread has its kernel thread number.
+//! A process is a process number. A slash and numbers select threads: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-`
+//! (from 4 on), or a list. On Linux a thread has its kernel thread number.
 //!
 //! On a simulated machine the command of `-e` is a workload (`millpond sim`).
 //!
 //! # Linux
 //!
-//! A binding is an affinity mask. A mask of one CPU is a binding, whichever program set it. A mask of several is a
-//! binding if `pbind -c` set it. Threads and children that inherited it count while that thread lives.
+//! A binding is an affinity mask. A mask of one CPU is always a binding, whichever program set it. A mask of several is
+//! a binding if `pbind -c` set it. Threads and children that inherited it count while that thread lives.
 //!
 //! # JSON
 //!
@@ -57,7 +57,7 @@ use serde::Serialize;
 pub(crate) const DOCUMENTS: &[Describe] =
     &[json::of::<Bindings<CpuBinding>>(), json::of::<Changes<'_, Done>>(), json::of::<DryRun<'_>>()];
 
-/// What `pbind` did.
+/// A change by `pbind`.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "for the schema: bindings and starts report the structs themselves")]

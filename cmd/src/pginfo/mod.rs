@@ -27,12 +27,12 @@
 //! ```
 //!
 //! On Linux, groups come from the topology and caches in sysfs; on a virtual machine the hypervisor determines these.
-//! Floating point units and power domains, which Solaris lists, are not known. Caches of an off-line CPU within its
-//! core may be missing. A cache that partly overlaps a core, chip or node is left out, with a message.
+//! Floating point units and power domains, which Solaris lists, are unknown. Caches of an off-line CPU within its core
+//! may be missing. A cache that partly overlaps a core, chip or node is left out, with a message.
 //!
 //! # JSON
 //!
-//! `-s` prints the relationships, each other form the groups. The schema is `docs/reference/json/pginfo.json`.
+//! `-s` prints the relationships, all other forms the groups. The schema is `docs/reference/json/pginfo.json`.
 
 use crate::command::Command;
 use crate::ctx::Ctx;
@@ -49,7 +49,7 @@ use std::collections::BTreeMap;
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Groups<'_>>(), json::of::<Relationships>()];
 
-/// The groups that were asked for.
+/// The selected groups.
 #[derive(Serialize, JsonSchema)]
 struct Groups<'g> {
     groups: Vec<ListedGroup<'g>>,
@@ -58,16 +58,16 @@ struct Groups<'g> {
 #[derive(Serialize, JsonSchema)]
 struct ListedGroup<'g> {
     id: PgId,
-    /// What the CPUs share, as it is listed: `L2_Cache`.
+    /// The shared hardware, as listed: `L2_Cache`.
     relationship: String,
-    /// The group that it stands in; null for the system.
+    /// The parent group; null for the system.
     parent: Option<PgId>,
-    /// Those that run threads.
+    /// CPUs that run threads.
     cpus: Vec<CpuId>,
     off_line: Vec<CpuId>,
-    /// Parts of the machine that have exactly these CPUs.
+    /// Hardware with exactly these CPUs.
     physical: &'g [Physical],
-    /// Empty where the relationship is no cache.
+    /// Empty if the relationship is not a cache.
     caches: Vec<SharedCache>,
 }
 
@@ -86,7 +86,7 @@ struct Relationships {
 #[derive(Serialize, JsonSchema)]
 struct Counted {
     name: String,
-    /// How many groups have it.
+    /// The number of groups with this relationship.
     groups: usize,
 }
 

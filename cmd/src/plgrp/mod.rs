@@ -10,15 +10,15 @@
 //! ```
 //!
 //! The home of a thread is the lgroup (`lgrpinfo`) where it preferably runs and allocates memory. An affinity for an
-//! lgroup is `strong` (runs there whenever it can), `weak` (runs there if nothing speaks against it) or `none`.
+//! lgroup is `strong` (runs there whenever possible), `weak` (runs there unless something prevents it) or `none`.
 //!
-//! A process is its number; some of its threads follow a slash, as for `psrset`. A list of lgroups has numbers, ranges,
-//! `root`, `leaves` and `all`, with commas. An lgroup with children stands for its leaves.
+//! A process is a process number; a slash and numbers select threads, as in `psrset`. A list of lgroups has numbers,
+//! ranges, `root`, `leaves` and `all`, separated by commas. An lgroup with children means its leaves.
 //!
 //! # Linux
 //!
 //! The kernel has no home lgroups. Sources of the shown one, in this order: affinity mask, NUMA balancing, most memory,
-//! last CPU. The first that gives a single lgroup where the thread may run is taken.
+//! last CPU. The first source that yields a single lgroup where the thread may run is used.
 //!
 //! A strong affinity is an affinity mask that excludes other lgroups of the thread's set. `none` for all lgroups
 //! restores the mask of the set. `weak` does not exist. `-H` with one lgroup for a whole process also moves its memory.
@@ -48,7 +48,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const DOCUMENTS: &[Describe] =
     &[json::of::<Threads>(), json::of::<Changes<'_, Moved>>(), json::of::<DryRun<'_>>()];
 
-/// The threads that were asked for.
+/// The selected threads.
 #[derive(Serialize, JsonSchema)]
 struct Threads {
     threads: Vec<Thread>,
@@ -62,15 +62,15 @@ struct Thread {
     place: Place,
 }
 
-/// Where a thread is at home, and what it prefers.
+/// A thread's home and affinities.
 #[derive(Serialize, JsonSchema)]
 struct Place {
     home: GroupId,
-    /// By lgroup, those that were named; one with children counts as much as the least of its leaves.
+    /// By named lgroup; one with children has the weakest affinity of its leaves.
     affinities: BTreeMap<GroupId, Affinity>,
 }
 
-/// A thread whose home or affinities were set.
+/// A thread whose home or affinities changed.
 #[derive(Serialize, JsonSchema)]
 struct Moved {
     #[serde(flatten)]

@@ -1,25 +1,25 @@
 //! Enables and disables resource pools, applies a configuration file, and saves the running configuration.
 //!
 //! A *pool* is a named processor set with a minimum and a maximum size, an importance, and objectives. Processes are bound
-//! to pools (`poolbind`). A pool can get another set, and a set other CPUs, while they run. What was never bound is in the
-//! default pool, whose set has every CPU that is in no other set. CPUs that another program has for itself (a cgroup
-//! partition, an exclusive cpuset) are in none.
+//! to pools (`poolbind`). A pool can get another set, and a set other CPUs, while they run. Unbound processes are in the
+//! default pool, whose set has every CPU that is in no other set. CPUs that another program has reserved (a cgroup
+//! partition, an exclusive cpuset) are in no set.
 //!
-//! The running machine has the *dynamic* configuration. A file holds a *static* one: /etc/pooladm.conf, unless another is
-//! named. `poolcfg` edits both. Without options the dynamic configuration is printed.
+//! The running machine has the *dynamic* configuration. A file holds a *static* one: /etc/pooladm.conf by default.
+//! `poolcfg` edits both. Without options the dynamic configuration is printed.
 //!
 //! While pools are enabled, `psrset` shows sets and does not change them. Pools cannot be enabled while sets of `psrset` exist.
 //!
 //! # How a file is applied
 //!
-//! Pools and sets are matched by name. What only the file has is created, what only the machine has is removed, and what both
-//! have gets the properties of the file. Then CPUs are assigned. Each set starts with its minimum or its pinned CPUs,
-//! whichever is more. The rest is dealt one by one to sets below their maximum, the most important first (pool.importance).
-//! The remainder is in the default set. With system.allocate-method "surplus to default" everything above the minima is.
-//! It is one change: all of it is done, or nothing.
+//! Pools and sets are matched by name. Those that only the file has are created, those that only the machine has are
+//! removed, and common ones get the properties of the file. Then CPUs are assigned. Each set starts with its minimum or its
+//! pinned CPUs, whichever is more. The rest is dealt one by one to sets below their maximum, the most important first
+//! (pool.importance). The remainder is in the default set. With system.allocate-method "surplus to default" everything above
+//! the minima is. The whole file is one change: it is applied completely or not at all.
 //!
-//! Units, containers and other zones that are bound are in the file as well (property millpond.zones of their pools). `-s`
-//! writes them. `-c` binds those that exist, and later ones as soon as poold (within a second) or a command sees them. Bindings
+//! Bindings of units, containers and other zones are in the file as well (property millpond.zones of their pools). `-s`
+//! writes them. `-c` binds existing zones, and later ones as soon as poold (within a second) or a command sees them. Bindings
 //! that the file does not name stay. Bindings of single processes are not saved.
 //!
 //! ```text

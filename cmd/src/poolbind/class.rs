@@ -1,4 +1,4 @@
-//! The scheduling class that a pool gives to what is bound to it.
+//! The scheduling class that a pool gives to its processes.
 
 use super::Done;
 use crate::change::Changer;

@@ -1,4 +1,4 @@
-//! What is bound: words of each type to processes and zones.
+//! Operands of `poolbind`: parses words of each type as processes and zones.
 
 use crate::failure::{Complaint, Failure};
 use millpond_cli::Parsed;

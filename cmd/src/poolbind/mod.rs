@@ -12,12 +12,13 @@
 //! ```
 //!
 //! A bound process runs on the CPUs of the pool's set, also when the set changes. Children inherit the pool. If the
-//! pool has a scheduling class (pool.scheduler), processes get it when they are bound. Where the machine refuses that,
-//! a message says so and the binding stays. On Linux IA and FX need `millpond schedd`, and processes of units and
-//! containers get a class only while it runs.
+//! pool has a scheduling class (pool.scheduler), processes get it when they are bound. If the machine refuses the
+//! class, a message says so and the binding stays. On Linux IA and FX need `millpond schedd`, and processes of units
+//! and containers get a class only while it runs.
 //!
-//! The pool pool_default ends a binding. On a simulated machine the command of `-e` is a workload (`millpond sim`).
-//! Otherwise it finds the pool's name in MILLPOND_POOL, and an unusual state directory in MILLPOND_STATE.
+//! Binding to the pool pool_default ends a binding. On a simulated machine the command of `-e` is a workload (`millpond
+//! sim`). Otherwise its environment has the pool's name in MILLPOND_POOL, and a non-default state directory in
+//! MILLPOND_STATE.
 //!
 //! # Types of ids
 //!
@@ -31,8 +32,8 @@
 //! --cgroup PATH        any other cgroup
 //! ```
 //!
-//! All but processes are zones. A zone is bound as a whole, with every process that starts in it later. `--unit`,
-//! `--container` and `--cgroup` may be repeated, and exclude ids.
+//! All ids except processes are zones. A zone is bound as a whole, including every process that starts in it later.
+//! `--unit`, `--container` and `--cgroup` may be repeated, and exclude ids.
 //!
 //! # Resize commands
 //!
@@ -43,8 +44,8 @@
 //! ```
 //!
 //! When CPUs join or leave the pool, `/bin/sh -c COMMAND` runs. MILLPOND_POOL is the pool's name, MILLPOND_POOL_SIZE
-//! the number of CPUs, MILLPOND_POOL_CPUS their list. One runs at a time. After several changes meanwhile it runs once,
-//! for the latest. Simulated machines do not have this.
+//! the number of CPUs, MILLPOND_POOL_CPUS their list. One command runs at a time. After several changes meanwhile it
+//! runs once, for the latest. Simulated machines do not have this.
 //!
 //! # CPUs that a program sees
 //!
@@ -61,12 +62,12 @@
 //! # Persistent bindings
 //!
 //! A binding ends with the process or zone, or at the next boot. With `--persist` a unit is in the pool from its next
-//! start on. The drop-in file `50-millpond-pool.conf` names the slice, and systemd reads it at once. Both are done, or
-//! neither.
+//! start on. The drop-in file `50-millpond-pool.conf` names the slice, and systemd reloads it at once. Either both are
+//! done, or neither.
 //!
-//! With pool_default, `--persist` removes this file only. A message tells of other files that name a slice for the
-//! unit. The drop-in names the set by number, which a saved configuration (`pooladm -s`) keeps. A unit that was started
-//! in the set stays there until its next start.
+//! With pool_default, `--persist` removes this file only. A message lists other files that name a slice for the unit.
+//! The drop-in names the set by number, which a saved configuration (`pooladm -s`) keeps. A unit that was started in
+//! the set stays there until its next start.
 //!
 //! For a container, `--persist` binds it now, and prints the options with which another program starts it in the pool.
 //! A cgroup named by path has no persistent binding.
@@ -117,7 +118,7 @@ use std::collections::BTreeMap;
 pub(crate) const DOCUMENTS: &[Describe] =
     &[json::of::<Bindings<Binding>>(), json::of::<Changes<'_, Done<'_>>>(), json::of::<DryRun<'_>>()];
 
-/// A process with its pool and that one's set, by their names.
+/// A process with the names of its pool and set.
 #[derive(Serialize, JsonSchema)]
 struct Binding {
     pid: Pid,
@@ -125,7 +126,7 @@ struct Binding {
     pset: String,
 }
 
-/// What was done.
+/// A change.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Done<'p> {
@@ -144,10 +145,10 @@ enum Done<'p> {
     /// With `--persist`: an option with which another program starts the container in the pool.
     Option {
         pool: &'p str,
-        /// The program, or where the option stands.
+        /// The program, or the location of the option.
         r#for: String,
         option: String,
-        /// Whether it names the CPUs that the set has now, and does not follow it.
+        /// Whether the option lists the set's present CPUs, and does not follow the set.
         fixed: bool,
     },
     /// No option is needed.

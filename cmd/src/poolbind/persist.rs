@@ -1,4 +1,4 @@
-//! `--persist`: what was bound is in the pool at its next start too.
+//! `--persist`: bindings that also apply at the next start.
 
 use super::Done;
 use super::ids::{Chosen, Kind};

@@ -1,4 +1,4 @@
-//! Staying: beside a program, with what it sees and with a command at each change of its pool's size, or for the command alone.
+//! `poolbind` as a parent process: for a program with a view or a resize command, or for the resize command alone.
 
 use crate::ctx::Ctx;
 use crate::failure::{Exit, Failure};

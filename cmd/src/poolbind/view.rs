@@ -1,4 +1,4 @@
-//! `-e --view`: a program that sees no processors but those of its pool.
+//! `-e --view`: a program that sees only the CPUs of its pool.
 
 use crate::failure::{Failure, unless_absent};
 use millpond_session::{Session, View};

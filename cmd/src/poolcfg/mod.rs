@@ -6,8 +6,8 @@
 //! $ poolcfg -dc 'info pset web'
 //! ```
 //!
-//! All commands take effect, or none: an error in any of them leaves the file or machine as it was. A file is locked
-//! from reading until it is replaced. Only `create system`, `discover` and `destroy system` change a file at once.
+//! All commands take effect, or none: an error in any of them leaves the file or machine unchanged. A file is locked
+//! from its reading until its replacement. Only `create system`, `discover` and `destroy system` change a file at once.
 //!
 //! # Commands
 //!
@@ -55,8 +55,8 @@
 //!
 //! # JSON
 //!
-//! One document for each info, as `pooladm` prints it, with the named elements. Then one about changes, if there were
-//! any. The schema is docs/reference/json/poolcfg.json.
+//! One document for each info, as `pooladm` prints it, with the named elements. Then one with the changes, if any. The
+//! schema is docs/reference/json/poolcfg.json.
 
 mod place;
 

@@ -1,4 +1,4 @@
-//! What the commands of a script find beside the configuration that they edit: the machine, and the file.
+//! The environment of a script: the machine and the file, in addition to the edited configuration.
 
 use crate::pools;
 use millpond_machine::Machine;

@@ -1,4 +1,4 @@
-//! Lists the real-time options of POSIX, by the four bundles of the Single UNIX Specification, and whether the system
+//! Lists the real-time options of POSIX, in the four bundles of the Single UNIX Specification, and whether the system
 //! has them.
 //!
 //! ```text
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The second column is the answer of `sysconf`: the version of the standard (200809 on Linux, 200112 on Solaris), or
-//! that the option is lacking. `at run time` (0) means that the calls exist, and tell themselves whether they work.
+//! that the option is missing. `at run time` (0) means that the calls exist, and report at run time whether they work.
 //! Bundles are those of version 3 (POSIX.1-2001). Since 2008 some of these options are mandatory.
 //!
-//! A list of kernel settings for real-time threads follows, as in `millpond doctor`. A simulated machine answers as
+//! A list of kernel settings for real-time threads follows, as in `millpond doctor`. A simulated machine answers like
 //! Solaris. A captured machine has no answer.
 //!
 //! # JSON
@@ -38,22 +38,22 @@ pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Options<'_>>()];
 #[derive(Serialize, JsonSchema)]
 struct Options<'m> {
     machine: &'m str,
-    /// Null on a captured machine, where no library can be asked.
+    /// Null on a captured machine, which has no library to query.
     bundles: Option<Vec<Bundle>>,
-    /// Null where the settings are not known.
+    /// Null if the settings are unknown.
     real_time: Option<Readiness>,
 }
 
-/// Options that the Single UNIX Specification has together.
+/// A bundle of options of the Single UNIX Specification.
 #[derive(Serialize, JsonSchema)]
 struct Bundle {
     name: &'static str,
-    /// How many options are not supported.
+    /// The number of missing options.
     lacks: usize,
     options: Vec<Answer>,
 }
 
-/// What the system says of an option.
+/// The system's answer about an option.
 #[derive(Serialize, JsonSchema)]
 struct Answer {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What an id stands for: processes, tasks, projects and zones, with the numbers by which they are called.
+//! The operands of `prctl`: processes, tasks, projects and zones, by name or number.
 
 use crate::failure::{Complaint, Failure, read};
 use millpond_machine::facets::CensusOptions;

@@ -75,7 +75,7 @@ use serde::Serialize;
 pub(crate) const DOCUMENTS: &[Describe] =
     &[json::of::<show::Holders>(), json::of::<Changes<'_, Done>>(), json::of::<DryRun<'_>>()];
 
-/// A control that was set or deleted. Null: there is no value.
+/// A control that was set or deleted. Null: no value.
 #[derive(Serialize, JsonSchema)]
 struct Done {
     /// The name of a project or zone, or the number of a process.

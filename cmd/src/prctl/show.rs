@@ -1,4 +1,4 @@
-//! The listing: what an id stands for with its controls.
+//! The listing: the holders that an id selects, with their controls.
 
 use super::ids::{Directory, IdType};
 use super::process_name;
@@ -16,7 +16,7 @@ use millpond_session::Session;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What ids stand for.
+/// The selected holders.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Holders {
     holders: Vec<Holder>,
@@ -26,31 +26,31 @@ pub(super) struct Holders {
 struct Holder {
     kind: HolderKind,
     id: u64,
-    /// Of a process its number.
+    /// For a process its number.
     name: String,
-    /// Null: never set, which counts as 1.
+    /// Null: never set, which means 1.
     shares: Option<u32>,
     /// In percent of one CPU.
     cap_pct: Option<u32>,
-    /// CPU time since it began; null where it is not counted.
+    /// CPU time since its start; null if it is not counted.
     used_s: Option<f64>,
     throttled: Option<Throttled>,
     enforced: Enforced,
 }
 
-/// What a cap took away since the holder has it.
+/// Effect of a cap since it was set.
 #[derive(Serialize, JsonSchema)]
 struct Throttled {
-    /// For how long the holder was kept from CPUs that it wanted; may be more than the time that passed.
+    /// Time in which the cap kept the holder from CPUs that it wanted; may exceed elapsed time.
     time_s: f64,
-    /// In how many periods.
+    /// Periods in which this happened.
     periods: u64,
-    /// In how many periods it wanted a CPU.
+    /// Periods in which it wanted a CPU.
     of: u64,
     period_s: f64,
 }
 
-/// What makes a control take effect, such as `cpu.max of /web`; null where nothing does.
+/// The mechanism that enforces a control, such as `cpu.max of /web`; null without one.
 #[derive(Serialize, JsonSchema)]
 struct Enforced {
     shares: Option<String>,

@@ -1,4 +1,4 @@
-//! Which processes are meant: ids of one type.
+//! The selected processes: ids of one type.
 
 use crate::command::tell;
 use crate::ctx::Ctx;

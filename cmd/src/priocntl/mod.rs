@@ -11,13 +11,13 @@
 //! A process in TS, IA or FX has a user priority and a limit for it: -60 to 60, in FX 0 to 60. A process in RT has a
 //! priority of 0 to 59. Processes in RT and FX have a time slice each. Children and new threads inherit all of this.
 //!
-//! What is not named keeps its value. In a new class, the limit is 0, the priority is the limit, and the slice is that
-//! of the dispatch table (`dispadmin`).
+//! Parameters that are not named keep their values. In a new class, the limit is 0, the priority is the limit, and the
+//! slice is that of the dispatch table (`dispadmin`).
 //!
 //! # Operands
 //!
 //! Operands are ids of the type of `-i`; without `-i` they are process ids. Without operands this command itself is
-//! meant. Kernel threads are never chosen. init is changed only by `-i pid 1`.
+//! selected. Kernel threads are never selected. init is changed only by `-i pid 1`.
 //!
 //! On a simulated machine the command of `-e` is a workload (`millpond sim`). Without `-c` it starts in TS.
 //!
@@ -32,8 +32,8 @@
 //!
 //! # Linux
 //!
-//! While `millpond schedd` runs, TS, IA and FX have all their levels, limits and slices. RT is the kernel's own. Without schedd,
-//! and for RT, classes are what the kernel's own policies make of them:
+//! While `millpond schedd` runs, TS, IA and FX have all their levels, limits and slices. RT is the kernel's own.
+//! Without schedd, and for RT, classes map to the kernel's policies:
 //!
 //! ```text
 //! RT  SCHED_RR: level 0 is priority 1 of the kernel, level 59 is 60 and above. SCHED_FIFO has the slice RT_TQINF.
@@ -84,32 +84,32 @@ struct Processes {
     processes: Vec<Params>,
 }
 
-/// A process with the parameters that its class has.
+/// A process with the parameters of its class.
 #[derive(Serialize, JsonSchema)]
 struct Params {
     pid: Pid,
     class: Class,
-    /// Of TS, IA, FX and FSS: the limit of the user priority.
+    /// TS, IA, FX and FSS: the limit of the user priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     uprilim: Option<i8>,
     /// The user priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     upri: Option<i8>,
-    /// Of IA.
+    /// IA: whether it is in the foreground.
     #[serde(skip_serializing_if = "Option::is_none")]
     foreground: Option<bool>,
-    /// Of RT: the priority.
+    /// RT: the priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pri: Option<i8>,
-    /// Of FX and RT: the slice.
+    /// FX and RT: the slice.
     #[serde(skip_serializing_if = "Option::is_none")]
     quantum: Option<Quantum>,
-    /// Of RT: the signal that is sent when a slice is used up; 0 for none.
+    /// RT: the signal at the end of a slice; 0 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     tqsig: Option<u8>,
 }
 
-/// What was done.
+/// A change.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Done {

@@ -1,4 +1,4 @@
-//! The options of the classes: words to a request.
+//! The options of the classes, parsed to a request.
 
 use crate::failure::Failure;
 use millpond_cli::Parsed;

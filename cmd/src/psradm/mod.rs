@@ -7,20 +7,21 @@
 //! ```
 //!
 //! Operands are CPU numbers, ranges (`0-3`; numbers that do not exist are skipped) and lists (`0-3,8`). Each CPU is an
-//! operation of its own, as on Solaris: when one is refused, it keeps its state, the status is 1, and the others are changed.
+//! operation of its own, as on Solaris: a refused one keeps its state and makes the status 1, and the others are
+//! changed.
 //!
 //! # Refusals
 //!
-//! These keep their state: the last on-line CPU of the machine, the last one of its set, and the last one that takes
-//! interrupts. A CPU with threads bound to it goes off-line only with `-F`.
+//! Three CPUs keep their state: the last on-line CPU of the machine, the last one of its set, and the last one that
+//! takes interrupts. A CPU with bound threads goes off-line only with `-F`.
 //!
-//! Interrupts that cannot move from a no-intr CPU are listed on standard error. That is no failure.
+//! Interrupts that cannot move from a no-intr CPU are listed on standard error. This is not an error.
 //!
 //! # Dry runs
 //!
-//! The CPUs that are not refused are one change, each checked as if those before it were done. A failure of that change
-//! restores all of them. `--dry-run` shows this change. With `-v` it also shows interrupt masks that are only remembered,
-//! because other programs change them when a CPU stops or starts. In JSON these steps have equal `before` and `after`.
+//! Accepted CPUs are one change; each is checked as if those before it were done. A failure of that change restores all
+//! of them. `--dry-run` shows this change. With `-v` it also shows interrupt masks that are only remembered, because
+//! other programs change them when a CPU stops or starts. In JSON these steps have equal `before` and `after`.
 //!
 //! # JSON
 //!

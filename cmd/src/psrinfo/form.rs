@@ -1,4 +1,4 @@
-//! Which of its listings `psrinfo` is asked for: the rules of its option letters.
+//! The listing that the option letters of `psrinfo` select.
 
 use crate::failure::Failure;
 use millpond_cli::Parsed;

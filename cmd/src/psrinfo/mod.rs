@@ -11,13 +11,14 @@
 //!
 //! # States
 //!
-//! A CPU that is `on-line` runs threads and takes interrupts. `no-intr` runs threads, and device interrupts are kept
-//! away. `off-line`, `spare` and `faulted` run nothing (`psradm`).
+//! A CPU that is `on-line` runs threads and takes interrupts. A `no-intr` CPU runs threads, and device interrupts are
+//! kept away. `off-line`, `spare` and `faulted` CPUs run nothing (`psradm`).
 //!
 //! # Topology
 //!
-//! An off-line CPU stays in the listing of its chip and core. Linux forgets both when a CPU goes off-line: they are recorded when `psradm` takes it
-//! off-line, and else follow from its NUMA node and the numbers of the other CPUs. Of a hybrid chip `-pv` prints the clock of the fastest cores.
+//! An off-line CPU stays in the listing of its chip and core. Linux forgets both when a CPU goes off-line. Millpond
+//! records them when `psradm` takes it off-line, and otherwise infers them from its NUMA node and the numbers of the
+//! other CPUs. For a hybrid chip `-pv` prints the clock of the fastest cores.
 //!
 //! # JSON
 //!
@@ -50,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const DOCUMENTS: &[Describe] =
     &[json::of::<Listing<'_>>(), json::of::<Count>(), json::of::<Smt>(), json::of::<OnLine>()];
 
-/// The CPUs that were asked for, and their chips.
+/// The selected CPUs, and their chips.
 #[derive(Serialize, JsonSchema)]
 struct Listing<'t> {
     machine: String,
@@ -62,7 +63,7 @@ struct Listing<'t> {
 struct ListedCpu<'t> {
     id: CpuId,
     state: State,
-    /// When it came into the state, as ISO 8601.
+    /// When it entered the state, as ISO 8601.
     since: String,
     core: CoreId,
     chip: ChipId,
@@ -77,7 +78,7 @@ struct ListedCpu<'t> {
 struct ListedChip<'t> {
     id: ChipId,
     processors: CpuSet,
-    /// How many.
+    /// The number of cores.
     cores: usize,
     implementation: Option<&'t str>,
     brand: Option<&'t str>,

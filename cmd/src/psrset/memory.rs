@@ -1,4 +1,4 @@
-//! `psrset --mems`: where the memory of what is bound to sets comes from.
+//! `psrset --mems`: the lgroups that provide the memory of a set's processes.
 
 use super::sets::Done;
 use crate::change::Changer;

@@ -1,22 +1,22 @@
 //! Creates, changes and shows processor sets, and binds processes and threads to them.
 //!
 //! A CPU belongs to exactly one set. CPUs that were never assigned are in the default set, set 0, which always keeps
-//! one. CPUs that another program has for itself (a cgroup partition, an exclusive cpuset) are in no set, and are taken
-//! with `-F` only. A new set is exclusive: what is bound to it runs on its CPUs only, and nothing else runs there. With
-//! `--keep-others` a set confines what is bound to it, and other threads may run on its CPUs as well.
+//! one. CPUs that another program has reserved (a cgroup partition, an exclusive cpuset) are in no set, and can be taken
+//! with `-F` only. A new set is exclusive: its processes run on its CPUs only, and no other thread runs there. With
+//! `--keep-others` a set confines its processes, and other threads may run on its CPUs as well.
 //!
-//! Creating a set is one operation, and so is each assignment or removal: when one CPU cannot be moved, nothing
-//! changes.
+//! Creating a set is one operation, and so is each assignment or removal: if one CPU cannot be moved, nothing changes.
 //!
 //! # Operands
 //!
-//! CPUs are numbers, ranges and lists: `3`, `1-3`, `1-3,8`. A range skips numbers that do not exist. A process is its
-//! number. Some of its threads follow a slash: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from 4 on), or a list.
-//! On Linux a thread has its kernel thread number. On a simulated machine a command is a workload (`millpond sim`).
+//! CPUs are numbers, ranges and lists: `3`, `1-3`, `1-3,8`. A range skips numbers that do not exist. A process is a
+//! process number. A slash and numbers select threads: `204/3`, `204/1-4`, `204/-4` (up to 4), `204/4-` (from 4 on), or
+//! a list. On Linux a thread has its kernel thread number. On a simulated machine a command is a workload (`millpond
+//! sim`).
 //!
 //! # Modes
 //!
-//! Machines differ in how firmly they can keep other threads out. `psrset -i -v` prints the mode of each set.
+//! Machines differ in how strictly they can keep other threads out. `psrset -i -v` prints the mode of each set.
 //!
 //! ```text
 //! own        exclusive: the kernel keeps all other threads out
@@ -28,16 +28,15 @@
 //!
 //! # Cores
 //!
-//! Strands (hardware threads) of one core share its execution units and caches. Where a set gets some strands of a core
-//! and others stay outside, `-c`, `-a` and `-r` print a hint. `--whole-cores` takes all on-line strands of the cores.
+//! Strands (hardware threads) of one core share its execution units and caches. If a set gets only some strands of a
+//! core, `-c`, `-a` and `-r` print a hint. `--whole-cores` takes all on-line strands of the cores.
 //!
 //! # Memory
 //!
 //! The memory of a bound process comes from any node, the nearest first. `--mems local` confines it to the lgroups
 //! (`lgrpinfo`) of the set's CPUs, also after these change. `--mems 1,2` confines it to these lgroups, and `--mems all`
-//! ends that. Pages that are elsewhere are moved, which takes time, and are not moved back. Where the lgroups are full,
-//! allocations fail or processes are killed, although other nodes have memory. `lgrpinfo --pages --set SET` counts
-//! pages.
+//! ends that. Pages elsewhere are moved, which takes time, and are not moved back. If the lgroups are full, allocations
+//! fail or processes are killed, although other nodes have memory. `lgrpinfo --pages --set SET` counts pages.
 //!
 //! # Output
 //!

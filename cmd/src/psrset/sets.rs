@@ -1,4 +1,4 @@
-//! The operations of `psrset` on sets and their processors.
+//! The operations of `psrset` on sets and their CPUs.
 
 use crate::bindings::{self, Cpus, Rebound};
 use crate::change::Changer;
@@ -97,7 +97,7 @@ fn report_moves(cpus: &[CpuId], to: PsetId, moves: &[Move], changer: &mut Change
     }
 }
 
-/// What `psrset` did, in JSON.
+/// Changes by `psrset`, in JSON.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Done {
@@ -107,13 +107,13 @@ pub(super) enum Done {
     Removed {
         removed: PsetId,
     },
-    /// A CPU went from one set to another; null is the default set.
+    /// A CPU moved from one set to another; null is the default set.
     Assigned {
         processor: CpuId,
         from: Option<PsetId>,
         to: Option<PsetId>,
     },
-    /// Where the memory of what is bound to a set comes from: `all`, `local`, or a list of lgroups.
+    /// The lgroups that provide the memory of a set's processes: `all`, `local`, or a list.
     Memory {
         set: PsetId,
         from: String,

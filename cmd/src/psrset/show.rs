@@ -1,4 +1,4 @@
-//! What `psrset` shows.
+//! The listings of `psrset`.
 
 use super::memory;
 use super::sets::{number, psets, unknown};
@@ -22,7 +22,7 @@ pub(super) struct Sets<'a> {
     default: DefaultSet,
 }
 
-/// The CPUs that are in no other set, and that no other program has for itself.
+/// The default set: CPUs that are in no other set, and that no other program has reserved.
 #[derive(Serialize, JsonSchema)]
 struct DefaultSet {
     processors: Vec<CpuId>,
@@ -31,23 +31,23 @@ struct DefaultSet {
 #[derive(Serialize, JsonSchema)]
 struct Set<'a> {
     id: PsetId,
-    /// Its CPUs in order of arrival, off-line ones included.
+    /// Its CPUs in order of assignment, off-line ones included.
     processors: &'a [CpuId],
-    /// Those that run threads.
+    /// CPUs that run threads.
     active: Vec<CpuId>,
     mode: PsetMode,
-    /// What breaks its exclusiveness.
+    /// Violations of its exclusiveness.
     breaches: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
 }
 
-/// Of a set whose memory is confined.
+/// The memory of a set that confines it.
 #[derive(Serialize, JsonSchema)]
 struct Memory {
     /// `local`, or a list of lgroups.
     wanted: String,
-    /// The lgroups that this means now.
+    /// The lgroups to which this resolves now.
     lgroups: Vec<GroupId>,
 }
 

@@ -10,18 +10,17 @@
 //! ```
 //!
 //! A frame is written every second, or at the interval; threads and processes, with their times by microstate, every five
-//! seconds. The files are a ring: the oldest go when there are more bytes, or older ones, than the limits say. One
-//! program records into a directory. One that is made can be read by its owner alone; one that another user can have written,
-//! or whose way leads through a directory or link of another user, is refused.
+//! seconds. The files form a ring: when they exceed the limits of size or age, the oldest are deleted. One program records
+//! into a directory. Only its owner can read a directory that `record` creates. A directory that another user may have
+//! written, or whose path leads through a directory or link of another user, is refused.
 //!
-//! A frame is on its way to the disk when its interval ends, so a program that is killed loses none, and a machine that
-//! loses its power loses some seconds. Frames are compressed together, those of up to ten minutes. Of a copy that ends too soon such a block is lost, which
-//! is told; so copy whole files, and the `.tail` beside one that is being written.
+//! A frame is written to the file when its interval ends. A killed program loses no frame, and a power failure some
+//! seconds. Frames are compressed in blocks of up to ten minutes. A truncated copy loses its last block, which is reported;
+//! so copy whole files, and the `.tail` next to the one being written.
 //!
-//! Recorded times are exact to a thousandth of the interval; everything else is kept as it was.
+//! Recorded times are exact to a thousandth of the interval; all other values are exact.
 //!
-//! Without `--to` a recording of the superuser is in `/var/lib/millpond/recordings`, of another user in
-//! `~/.local/state/millpond/recordings`.
+//! Without `--to`, root records in `/var/lib/millpond/recordings`, other users in `~/.local/state/millpond/recordings`.
 //!
 //! # JSON
 //!
@@ -47,38 +46,38 @@ use std::path::{Path, PathBuf};
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Document>()];
 
-/// What was recorded, or what a recording is about.
+/// The result of a recording, or the description of one.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Document {
     /// At the end of a recording.
     Recorded {
-        /// Where it is.
+        /// The recording's directory.
         directory: PathBuf,
-        /// Frames that were written.
+        /// Written frames.
         frames: u64,
-        /// Bytes of these.
+        /// Bytes of these frames.
         bytes: u64,
-        /// Files that were taken away because of the limits.
+        /// Files that were deleted because of the limits.
         dropped_files: u64,
     },
     /// With `--show`.
     Shown {
-        /// Where it is.
+        /// The recording's path.
         path: PathBuf,
         /// The machine of its last file.
         machine: String,
-        /// The time of its first frame: seconds since 1970.
+        /// The time of the first frame: seconds since 1970.
         first: i64,
-        /// The same of the last one.
+        /// The time of the last frame: seconds since 1970.
         last: i64,
-        /// How many frames there are.
+        /// The number of frames.
         frames: u64,
-        /// In how many files.
+        /// The number of files.
         files: usize,
-        /// Bytes of these.
+        /// Bytes of these files.
         bytes: u64,
-        /// What is not whole, a sentence each.
+        /// Sentences about incomplete parts.
         notes: Vec<String>,
     },
 }

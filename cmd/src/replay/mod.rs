@@ -16,13 +16,13 @@
 //! unchanged load.
 //!
 //! Without `--followed` each decision is made in the recorded situation. Only `poold --record` records all decisions;
-//! with gaps in the log a policy learns nothing in them.
+//! during gaps in the log a policy learns nothing.
 //!
 //! # Recordings
 //!
-//! A recording of [millpond record](record.md) stands in place of a log: the policy is shown its loads and sets, and its answers are compared
-//! with the moves that were made on the machine, by poold or by hand. A recording has no pinned CPUs, and one whose threads were not listed has
-//! no waits on kernels without programs; a policy moves less then.
+//! A recording of [millpond record](record.md) can replace a log: the policy gets its loads and sets, and its decisions
+//! are compared with the moves made on the machine, by poold or by hand. A recording has no pinned CPUs. On kernels
+//! without BPF programs, a recording without a list of threads has no waits, so a policy moves less.
 //!
 //! # JSON
 //!
@@ -48,25 +48,25 @@ use std::path::Path;
 /// What `--json` prints.
 pub(crate) const DOCUMENTS: &[Describe] = &[json::of::<Compared<'_>>()];
 
-/// What another policy would have decided, beside what was recorded.
+/// Another policy's decisions, and the recorded ones.
 #[derive(Serialize, JsonSchema)]
 struct Compared<'d> {
     policy: &'d str,
     /// Whether its decisions were applied to the sets (`--followed`).
     followed: bool,
-    /// How many were recorded.
+    /// The number of recorded decisions.
     decisions: usize,
     elapsed_s: f64,
     recorded: Recorded<'d>,
     asked: Sum,
-    /// How many decisions differ.
+    /// The number of differing decisions.
     differ: usize,
-    /// Those (`-v`).
+    /// The differing decisions (`-v`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<&'d Pair>>,
 }
 
-/// The sum over what was recorded, and the policies that it is of.
+/// The sum over the recorded decisions, and their policies.
 #[derive(Serialize, JsonSchema)]
 struct Recorded<'d> {
     policies: Vec<&'d str>,

@@ -1,4 +1,4 @@
-//! What was decided while a machine was recorded, by what happened to its CPUs.
+//! Decisions during a recording, inferred from the changes of its CPUs' sets.
 
 use crate::ctx::Ctx;
 use crate::failure::{Complaint, Failure, facet, unless_absent};

@@ -1,4 +1,4 @@
-//! What belongs to a boot: the file of tunables, booting again, and how long the machine is up.
+//! Booting: the tunables file, reboot, and uptime.
 
 use super::services::switch;
 use super::shell::{Shell, Trouble, none};

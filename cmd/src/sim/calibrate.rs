@@ -1,4 +1,4 @@
-//! Measures the machine at hand and keeps what came of it as the numbers of `like-host`.
+//! Measures this machine, and keeps the results as the parameters of `like-host`.
 
 use crate::ctx::Ctx;
 use crate::demo;

@@ -1,4 +1,4 @@
-//! What a word that was begun could become.
+//! Completions of a word.
 
 use super::own;
 use super::shell::Shell;

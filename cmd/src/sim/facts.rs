@@ -1,4 +1,4 @@
-//! What programs ask of a simulated machine: how many CPUs it has, and how much memory.
+//! Facts that programs query on a simulated machine: its number of CPUs, and its memory size.
 
 use super::shell::{Shell, Trouble, none};
 use crate::ctx::Ctx;

@@ -1,4 +1,4 @@
-//! Lines become commands, and what comes of them is told.
+//! Parses lines to commands, runs them, and reports the results.
 
 use super::pipe;
 use super::place::Place;

@@ -21,8 +21,8 @@
 //! same lines always give the same output.
 //!
 //! `help` lists the commands and workloads; `help COMMAND` and `help WORKLOAD` say more. `psrset -e`, `pbind -e`,
-//! `poolbind -e` and `priocntl -e` start workloads by name. At a terminal there are a history (arrows, Ctrl-R) and Tab
-//! completion. Ctrl-C drops the line, or ends what runs; Ctrl-D leaves.
+//! `poolbind -e` and `priocntl -e` start workloads by name. A terminal has a history (arrows, Ctrl-R) and Tab
+//! completion. Ctrl-C drops the line, or ends the running command; Ctrl-D leaves.
 //!
 //! # Commands of the shell
 //!
@@ -52,20 +52,20 @@
 //!
 //! # Lines
 //!
-//! Words, quotation marks, backslashes and `#` comments are as in sh, without variables. A line that ends in a backslash
-//! goes on in the next one. `> FILE` and `>> FILE` write to a file of the machine at hand, if its name is relative.
-//! Absolute names belong to the simulated machine: `/etc/system` and `/dev/null` can be written.
+//! Words, quotation marks, backslashes and `#` comments are as in sh, without variables. A line that ends in a
+//! backslash continues on the next one. `> FILE` and `>> FILE` write to a file of this machine, if its name is
+//! relative. Absolute names belong to the simulated machine: `/etc/system` and `/dev/null` can be written.
 //!
-//! Output can be piped through programs of the machine at hand, in the `C` locale. These are awk, cat, column, cut,
-//! egrep, fgrep, grep, head, nawk, nl, paste, sed, sort, tail, tee, tr, uniq and wc. A program that stops early, or a
-//! grep without a match, is no failure. A line can begin with one of them, too: `grep total cpu*` reads files of the
-//! machine at hand, and a pattern stands for the files that it names. awk and tee can write files, so trust a script as you would one of sh.
+//! Output can be piped through programs of this machine, in the `C` locale. These are awk, cat, column, cut, egrep, fgrep,
+//! grep, head, nawk, nl, paste, sed, sort, tail, tee, tr, uniq and wc. A program that stops early, or a grep without a
+//! match, is no failure. A line can begin with one of them, too: `grep total cpu*` reads files of this machine, and a
+//! pattern is replaced by the matching file names. awk and tee can write files, so trust a script like one for sh.
 //!
 //! # Programs
 //!
-//! A workload by its name runs in the foreground: time passes until it has ended, and it says what it achieved. With an
-//! `&`, after `load`, behind `psrset -e` and the like, and where it never ends by itself, it runs in the background, and
-//! says so when it ends or is killed. Rates are averages since it began:
+//! A workload by its name runs in the foreground: time passes until it has ended, and it reports its result. It runs in
+//! the background with an `&`, after `load`, after `psrset -e` and the like, and if it never ends by itself. Then it
+//! reports when it ends or is killed. Rates are averages since it began:
 //!
 //! ```text
 //! t2000> ./iperf --client np1unx0006 --time 60 --dualtest
@@ -74,23 +74,23 @@
 //! ```
 //!
 //! cg reports Mop/s, jbb bops, tpce transactions a second, and hackbench the seconds that it took (`Time: 32.842`). cg
-//! has a thread for each CPU that it may use: of its set, or of its zone's pool. `results 10s` shows what all of them
-//! achieve in the next ten seconds, for example before and after a change of sets.
+//! has a thread for each CPU that it may use: of its set, or of its zone's pool. `results 10s` shows the results of all
+//! of them over the next ten seconds, for example before and after a change of sets.
 //!
 //! # Scripts
 //!
 //! `millpond sim t2000 FILE` runs the lines of a file; without FILE and terminal, those of standard input. A line that
-//! fails ends the script, with its place as `FILE:LINE:COLUMN`. With `--state FILE` the machine is kept in that file
+//! fails ends the script, and is reported as `FILE:LINE:COLUMN`. With `--state FILE` the machine is saved in that file
 //! after each line.
 //!
 //! # The twin of this machine
 //!
-//! `like-host` has the CPUs of the machine at hand. `millpond sim --calibrate like-host` measures that machine, some fifteen
-//! seconds: a switch, a wake-up, a message, lines of caches near and far, turns of its scheduler, and one thread of NPB
-//! CG. From then on, until the machine boots, `like-host` has these numbers too, and shares CPUs by the rules of Linux
-//! (EEVDF). Its machine file names the source of each number; `--json` prints that file. `millpond experiment twin
-//! --machine real` shows how well the twin predicts. Where other programs use more than half of the CPUs, it refuses after
-//! a second.
+//! `like-host` has the CPUs of this machine. `millpond sim --calibrate like-host` measures this machine, in about
+//! fifteen seconds: context switch, wake-up, message, cache lines near and far, time slices of its scheduler, and one
+//! thread of NPB CG. From then on, until the next boot, `like-host` has these figures too, and schedules by the rules
+//! of Linux (EEVDF). Its machine file names the source of each figure; `--json` prints that file. `millpond experiment
+//! twin --machine real` shows how well the twin predicts. If other programs use more than half of the CPUs, the
+//! measurement is refused after a second.
 //!
 //! # Reboot
 //!
@@ -105,15 +105,14 @@
 //! # Services
 //!
 //! The pools service is `pooladm -e`, and `pooladm -c` if the simulated machine has a file /etc/pooladm.conf. Disabling
-//! it is `pooladm -d`. It is online while pools are enabled, whichever command enabled them. The dynamic one is a `poold`
-//! that runs while the shell is open, with the policy of the property system.poold.policy (millpond, the default, or
-//! solaris). Restarting it begins a new interval. `poolstat --why` shows its decisions.
+//! it is `pooladm -d`. It is online while pools are enabled, by any command. The dynamic one is a `poold` that runs
+//! while the shell is open, with the policy of the property system.poold.policy (millpond, the default, or solaris).
+//! Restarting it begins a new interval. `poolstat --why` shows its decisions.
 //!
 //! # Machine files
 //!
-//! A machine file can take the place of a machine's name, here and behind `--machine`: a name that ends in `.json` or
-//! contains a slash. docs/reference/simulator.md describes the format. Errors in it are reported as
-//! `FILE:LINE:COLUMN`.
+//! A machine file can replace a machine's name, here and after `--machine`: a name that ends in `.json` or contains a
+//! slash. docs/reference/simulator.md describes the format. Errors in it are reported as `FILE:LINE:COLUMN`.
 
 mod boot;
 mod calibrate;

@@ -1,4 +1,4 @@
-//! The commands that belong to the shell alone.
+//! Commands that exist only in the shell.
 
 use super::boot::{cat, echo, reboot, uptime};
 use super::facts::{getconf, prtconf};

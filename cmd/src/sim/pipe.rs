@@ -1,6 +1,6 @@
-//! Lines whose output goes on, through programs of the machine at hand or into a file, and lines that begin with such a program.
+//! Lines with output redirection or pipes through programs of this machine, and lines that begin with such a program.
 //!
-//! A relative name of a file is one of the machine at hand. An absolute one belongs to the simulated machine, which has few.
+//! A relative file name belongs to this machine. An absolute one belongs to the simulated machine, which has few files.
 
 use super::own::{has, run_words};
 use super::shell::{Shell, Trouble};

@@ -1,4 +1,4 @@
-//! Where a line stands, for messages.
+//! The position of a line, for messages.
 
 use crate::ctx::Ctx;
 

@@ -1,4 +1,5 @@
-//! The poold of the shell's simulated machine. It decides and moves with the same parts as the daemon, in the same rhythm, while simulated time passes.
+//! The poold of the shell's simulated machine. It uses the same manager as the daemon, at the same intervals, while
+//! simulated time passes.
 
 use millpond_machine::facets::{PRESSURE_INTERVAL, Usage, UsageWatch};
 use millpond_machine::{Machine, Writer};

@@ -1,7 +1,7 @@
-//! Programs: workloads that are started by their names, in the background or in the foreground, and what they report.
+//! Programs: workloads started by name, in the background or in the foreground, and their reports.
 //!
-//! A program in the foreground lets time pass until it has ended. One that never ends by itself runs in the background, since nothing
-//! else could be typed otherwise.
+//! A program in the foreground lets time pass until it has ended. One that never ends by itself runs in the background, because the shell
+//! would otherwise block forever.
 
 use super::own::pass;
 use super::shell::{Shell, Trouble, workload};

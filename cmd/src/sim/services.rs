@@ -1,4 +1,4 @@
-//! The services of the pools: switched on and off, and shown.
+//! The pools services: enabled, disabled and shown.
 
 use super::shell::{Shell, Trouble};
 use super::svcs;

@@ -1,4 +1,4 @@
-//! The shell's machine, its daemon, and the commands that are run on it.
+//! The shell's machine and daemon, and the execution of commands on them.
 
 use super::poold::{self, Poold};
 use crate::command::{Command, dispatch};

@@ -1,4 +1,4 @@
-//! More about a service: `svcs -l` and `svcs -x`.
+//! Details of a service: `svcs -l` and `svcs -x`.
 
 use super::services::{named, state};
 use super::shell::{Shell, Trouble};

@@ -1,4 +1,4 @@
-//! A line of a script or of a terminal, taken apart as sh does: words with their columns, programs behind pipes, and where the output goes.
+//! Splits a line of a script or terminal as sh does: words with their columns, pipes, and the output redirection.
 
 /// A word with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]

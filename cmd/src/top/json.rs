@@ -1,4 +1,4 @@
-//! A frame as JSON, with a schema that is made of the catalogue.
+//! A frame as JSON; its schema is generated from the catalogue.
 
 use millpond_observe::Frame;
 use millpond_observe::catalogue::{Entity, FieldKind, fields};

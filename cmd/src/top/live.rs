@@ -1,4 +1,4 @@
-//! The screen: frames, keys, and the commands that keys ask for.
+//! The interactive screen: frames, keys, and the commands that keys start.
 
 use super::options::Options;
 use super::player::Player;

@@ -10,8 +10,8 @@
 //! 101  1  cpu0  TS     20   0  81 0.0 0.0 0.0 0.0   19   0   5 spin
 //! ```
 //!
-//! A frame is read every second, or at the interval. Figures are about the time since the frame before. On a terminal `?`
-//! lists the keys; on anything else, and with `--batch`, reports are printed below one another.
+//! A frame is read every second, or at the interval. Figures cover the time since the previous frame. On a terminal `?`
+//! lists the keys; otherwise, and with `--batch`, reports are printed one after the other.
 //!
 //! # Screens
 //!
@@ -29,30 +29,30 @@
 //! Enter          of a set: its CPUs and threads; of a thread: each of its figures, with what it is
 //! ```
 //!
-//! Time is in percent of one CPU or thread. Under USED is the number of CPUs that were used on average, under WAIT the
-//! number of threads that waited for a CPU. A dash is a figure that is not known here; `--once` says why.
+//! Time is in percent of one CPU or thread. USED is the mean number of used CPUs, WAIT the mean number of threads that
+//! waited for a CPU. A dash is an unknown figure; `--once` says why it is unknown.
 //!
 //! # Changes
 //!
 //! `m` moves a CPU to another set, `b` binds a process, `f` fences CPUs. Each is a command (`psrset`, `poolcfg`,
-//! `poolbind`, `fence`): its plan is shown first, and `y` makes the change. `u` undoes the last one.
+//! `poolbind`, `fence`): its plan is shown first, and `y` applies it. `u` undoes the last one.
 //!
 //! # Simulated machines
 //!
-//! Space stops time, `.` takes one step of an interval, `+` and `-` choose the speed from 1 to 1000. `--load` starts a
+//! Space stops time, `.` takes one step of an interval, `+` and `-` select the speed from 1 to 1000. `--load` starts a
 //! workload first, as in the shell of `millpond sim`; an interval of 0.01 shows the dispatcher at work.
 //!
 //! # Cost
 //!
-//! BPF programs account for microstates and, with `--events`, for the events of each CPU: some tens of nanoseconds for
-//! each context switch, and for each event. Where the kernel refuses them figures come from /proc, with dashes for what it does
-//! not keep. The first line shows what `top` itself takes of one CPU.
+//! BPF programs account for microstates and, with `--events`, for the events of each CPU, at some tens of nanoseconds
+//! per context switch and per event. If the kernel rejects them, figures come from /proc, with dashes for what it does
+//! not have. The first line shows the CPU time of `top` itself, in percent of one CPU.
 //!
 //! # JSON
 //!
-//! `--json` prints one frame per report: for each kind of thing a list of objects with the fields of
-//! `docs/reference/fields.md`. Of an interval, counters are per second; of a first look (`interval_s` is null) they are unknown. The
-//! schema is `docs/reference/json/top.json`.
+//! `--json` prints one frame per report: for each kind of object a list of objects with the fields of
+//! `docs/reference/fields.md`. Over an interval, counters are per second; in a first reading (`interval_s` is null)
+//! they are unknown. The schema is `docs/reference/json/top.json`.
 
 mod json;
 mod live;

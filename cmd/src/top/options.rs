@@ -1,4 +1,4 @@
-//! What was asked for.
+//! The options of `top`.
 
 use crate::failure::Failure;
 use crate::interval::Repetition;

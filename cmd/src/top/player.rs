@@ -1,4 +1,4 @@
-//! A recording, played: frames in their order, at any speed, from any moment.
+//! Playback of a recording: frames in order, at any speed, from any time.
 
 use crate::ctx::Ctx;
 use crate::failure::Failure;

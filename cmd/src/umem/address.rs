@@ -1,4 +1,4 @@
-//! `umem whatis`, `umem bufctl` and `umem log`: one address, and what happened to it.
+//! `umem whatis`, `umem bufctl` and `umem log`: an address and its history.
 
 use super::show::{Transactions, function, hex, stack};
 use super::target::{Answer, Asked};
@@ -22,7 +22,7 @@ pub(super) struct Addresses {
 struct Address {
     /// Hexadecimal.
     address: String,
-    /// What it is, in a sentence.
+    /// A description, as a sentence.
     text: String,
 }
 

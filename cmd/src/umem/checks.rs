@@ -1,4 +1,4 @@
-//! `umem status` and `umem verify`: whether all is well.
+//! `umem status` and `umem verify`: state and integrity of a heap.
 
 use super::show::{hex, milliseconds};
 use super::target::{Answer, Asked};
@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 pub(super) struct Status {
     state: String,
     concurrency: u32,
-    /// Bytes of each log; null for one that is inactive.
+    /// Bytes of each log; null for an inactive one.
     logs: BTreeMap<&'static str, Option<u64>>,
-    /// The latest messages of the library, a line each.
+    /// The library's latest messages, one per line.
     messages: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Status {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Integrity {
     caches: Vec<Verdict>,
-    /// How long the process stood still; null for a core.
+    /// How long the process was stopped; null for a core.
     pause_ns: Option<Nanos>,
 }
 

@@ -111,7 +111,7 @@ pub(super) struct Leaks {
     leaks: Vec<LeakRow>,
     #[serde(flatten)]
     effort: Effort,
-    /// The pause for each GiB that was read; null where that was little.
+    /// The pause per GiB read; null if too little was read.
     pause_per_gib_ns: Option<Nanos>,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct Leaks {
 struct LeakRow {
     /// `oversize` for large buffers.
     cache: String,
-    /// How many.
+    /// The number of buffers.
     buffers: usize,
     bytes: u64,
     /// The first buffer; hexadecimal.

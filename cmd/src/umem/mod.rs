@@ -23,29 +23,29 @@
 //! log TARGET                    the latest transactions of all buffers, latest first
 //! ```
 //!
-//! A target is the number of a process, or the file of a core (`./4211` if its name is a number). Addresses are
+//! A target is a process number, or the file name of a core (`./4211` if its name is a number). Addresses are
 //! hexadecimal.
 //!
 //! # Requirements
 //!
 //! The process is linked with libmillpond_rt, or was started with LD_PRELOAD=libmillpond_malloc.so. Allocation stacks
 //! need UMEM_DEBUG=audit or default. Buffer overflows are found with guards or default. The log needs
-//! UMEM_LOGGING=transaction. Names of functions come from the files that the process has mapped; for a core, from these
-//! files as they are now.
+//! UMEM_LOGGING=transaction. Names of functions come from the files that the process has mapped; for a core, from the
+//! present versions of these files.
 //!
 //! # Leaks
 //!
-//! A buffer is in use when a register, a stack, other writable memory or a buffer in use contains one of its addresses.
-//! Otherwise it is a leak. Addresses that a program stores encoded are not recognized. BYTES are those of the cache's
+//! A buffer is in use if a register, a stack, other writable memory or a buffer in use contains one of its addresses.
+//! Otherwise it is a leak. Addresses that a program stores encoded are not recognized. BYTES is the size of the cache's
 //! buffers, or of a large buffer (`oversize`). CALLER is the first function outside the allocator, or a dash without
 //! allocation stacks.
 //!
 //! # The pause
 //!
 //! `findleaks` and `verify` stop every thread of a process while they read, by ptrace and without a signal, and report
-//! for how long. A thread that is exchanging buffers at that moment runs on and is stopped again. System calls that the
-//! kernel does not restart (`epoll_wait`) return early, as after any stop. All other words read while the process runs,
-//! so that figures may be of different moments. Nothing is written to the process.
+//! for how long. A thread that is exchanging buffers at that time is continued and stopped again. System calls that the
+//! kernel does not restart (`epoll_wait`) return early, as after any stop. All other subcommands read while the process
+//! runs, so that figures may be from different times. Nothing is written to the process.
 //!
 //! # Columns
 //!
@@ -90,7 +90,7 @@ struct Heaps {
     heaps: Vec<Document>,
 }
 
-/// What is known of one copy of the library.
+/// The data of one copy of the library.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Document {

@@ -1,4 +1,4 @@
-//! How answers are shown: text, commas or JSON; addresses, names of functions, bytes.
+//! Output as text, as CSV or as JSON; addresses, function names, bytes.
 
 use millpond_machine::facets::{Image, Symbol};
 use millpond_model::Nanos;
@@ -73,20 +73,20 @@ pub(super) struct Transactions {
     transactions: Vec<TransactionRow>,
 }
 
-/// One time that a buffer was allocated or freed. Addresses are hexadecimal.
+/// An allocation or a free of a buffer. Addresses are hexadecimal.
 #[derive(Serialize, JsonSchema)]
 struct TransactionRow {
-    /// Where this is written.
+    /// The address of this record.
     at: String,
     buffer: String,
     cache: Option<String>,
-    /// By the monotonic clock.
+    /// On the monotonic clock.
     time_ns: u64,
-    /// The kernel's number.
+    /// The kernel thread id.
     thread: u32,
-    /// False for one that was freed.
+    /// False for a free.
     allocated: bool,
-    /// Where what was in the buffer is kept.
+    /// The address of the buffer's saved contents.
     contents: Option<String>,
     /// Innermost first.
     stack: Vec<String>,

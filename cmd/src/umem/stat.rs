@@ -41,9 +41,9 @@ pub(super) struct Statistics {
     large_buffers: u64,
     /// Allocations of large buffers ever.
     large_allocs: u64,
-    /// How often there was no memory.
+    /// How often memory was exhausted.
     failures: u64,
-    /// Bytes of the library's own.
+    /// Bytes of the library's own data.
     own: usize,
     /// Threads with magazines.
     threads: usize,

@@ -1,4 +1,4 @@
-//! A process or a core: how it is opened, and what answers are made from.
+//! The target, a process or a core: opening it, and reading its heaps.
 
 use crate::ctx::Ctx;
 use crate::dress::Dress;

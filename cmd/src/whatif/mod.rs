@@ -1,4 +1,4 @@
-//! Plays a recorded day under another configuration of pools, or another policy of `poold`.
+//! Replays a recording under another pool configuration or another policy of `poold`, and estimates the waits.
 //!
 //! ```text
 //! $ millpond whatif web.xml --recorded day
@@ -9,25 +9,28 @@
 //! CPUs moved: 0; would be 0
 //! ```
 //!
-//! CPUS is the size of the pool's set, a mean over time. WAITED is how many seconds its threads waited because it had too few, added up over
-//! threads.
-//! The columns WOULD say what it would have been. KNOWN is the part of the time in which the set had CPUs left, so that demand is known. In the rest the
-//! set was busy throughout, and what it lacked is estimated from waits.
+//! CPUS is the size of the pool's set, a mean over time. WAITED is the time in seconds that its threads waited because the
+//! set had too few CPUs, summed over threads. The columns WOULD have the predictions. KNOWN is the part of the time in which
+//! the set had free CPUs, so that demand is known. In the rest the set was fully busy, and the missing demand is estimated
+//! from waits.
 //!
-//! Two numbers are two assumptions about threads that waited. In the one, each had a slice of work to do, a tenth of a second, and then wanted no more. In
-//! the other they went on to want CPUs for as long as they waited, whatever they got, as programs that compute without end. A recording does not tell
-//! which is true. These are estimates, and no bounds: a service whose threads need a millisecond each waits less than either.
+//! Two numbers are two assumptions about threads that waited. In the first, each had a slice of work to do, a tenth of a
+//! second, and then wanted no more. In the second, they continued to want CPUs for as long as they waited, like programs
+//! that compute without end. A recording does not show which is true. These are estimates, not bounds: a service whose
+//! threads need a millisecond each waits less than either.
 //!
 //! # The twin
 //!
-//! Pools have to be enabled (`pooladm -e`) while `millpond record` watches. The demand of a set is what it used, and what its threads waited for while all
-//! of its CPUs were busy. It is played on a simulated machine whose CPUs stand as those that were recorded, in steps of `--every`, at least a second.
-//! The sets begin as they were recorded, then the file is committed as `pooladm -c` does, and `poold` does what it would have done.
+//! Pools have to be enabled (`pooladm -e`) while `millpond record` watches. The demand of a set is its CPU use, and the
+//! waits of its threads while all of its CPUs were busy. It is replayed on a simulated machine with the recorded CPU
+//! topology, in steps of `--every`, at least a second. The sets begin as they were recorded, then the file is committed as
+//! `pooladm -c` does, and `poold` decides as it would have.
 //!
-//! Without a file the recorded configuration is kept: then only the policy is another one. With `--policy none` sets keep their sizes.
+//! Without a file the recorded configuration is kept: then only the policy differs. With `--policy none` sets keep
+//! their sizes.
 //!
-//! Not modelled are caches, migrations, and that a program starts more threads where it has more CPUs. Pools that shared a set are each
-//! given the same part of its demand.
+//! Caches and migrations are not modelled, nor that a program starts more threads where it has more CPUs. Pools that
+//! shared a set each get the same part of its demand.
 //!
 //! # JSON
 //!
@@ -95,36 +98,36 @@ pub(crate) const COMMAND: Command = Command {
 /// No policy: sets keep their sizes.
 const NONE: &str = "none";
 
-/// What would have been, beside what was recorded.
+/// The predicted results, and the recorded ones.
 #[derive(Serialize, JsonSchema)]
 struct Told<'t> {
-    /// The configuration; the recorded one where there is none.
+    /// The configuration file; null for the recorded configuration.
     file: Option<&'t str>,
     policy: &'t str,
-    /// Steps of the same demand.
+    /// Steps with constant demand.
     looks: usize,
     elapsed_s: f64,
     pools: Vec<Row<'t>>,
     moved: u64,
-    /// Where threads that waited go on to want CPUs, and where each has a slice of work.
+    /// Moves if waiting threads go on to want CPUs, and if each has a slice of work.
     would_move: [u64; 2],
-    /// Pools that were given a part of the demand of a set that they shared.
+    /// Pools that got a part of the demand of a shared set.
     shared: Vec<&'t str>,
-    /// Pools that wanted CPUs and whose set began without one: nothing runs there until it gets one.
+    /// Pools with demand whose set began without a CPU: nothing runs there until it gets one.
     empty: Vec<&'t str>,
 }
 
-/// A pool; absent figures where it was not, or would not be.
+/// A pool; null figures where it did not exist, or would not.
 #[derive(Serialize, JsonSchema)]
 struct Row<'t> {
     pool: &'t str,
     cpus: Option<f64>,
-    /// Where threads that waited go on to want CPUs, and where each has a slice of work.
+    /// If waiting threads go on to want CPUs, and if each has a slice of work.
     would_have_cpus: Option<[f64; 2]>,
     waited_s: Option<f64>,
-    /// The same of waits.
+    /// Waits, by the same two assumptions.
     would_wait_s: Option<[f64; 2]>,
-    /// Of 1, the part of the time in which its set had CPUs left, so that demand is known.
+    /// The part of the time, 0 to 1, in which its set had free CPUs, so that demand is known.
     known: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A minute in which a pool was too small, played under other configurations.
+//! Tests: a minute in which a pool was too small, replayed under other configurations.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A recorded day as demand by pool, and what becomes of it on a simulated machine.
+//! A recording as demand by pool, and its replay on a simulated machine.
 
 use millpond_machine::facets::{CensusOptions, Member};
 use millpond_machine::{Machine, Writer};

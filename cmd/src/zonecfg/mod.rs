@@ -29,8 +29,8 @@
 //! verify, commit, exit            no effect: each value is applied at once
 //! ```
 //!
-//! capped-cpu excludes dedicated-cpu, which also excludes cpu-shares and pool, and is refused for the global zone. Other commands
-//! and resources of Solaris are refused.
+//! capped-cpu excludes dedicated-cpu, which also excludes cpu-shares and pool, and is refused for the global zone.
+//! Other commands and resources of Solaris are refused.
 //!
 //! # Effect
 //!
@@ -38,8 +38,8 @@
 //! the zone's name, and binds the zone to the pool. It enables pools if necessary. `pooladm -c` keeps both;
 //! `pooladm -s` saves neither.
 //!
-//! `set pool` is `poolbind -i zoneid` for a zone that runs, and takes effect at the boot of one that was halted. On Linux
-//! the pool has the names of its zones: `poolbind -p POOL --unit UNIT`, or the property `millpond.zones` of the pool.
+//! `set pool` is `poolbind -i zoneid` for a running zone; for a halted zone it takes effect at its boot. On Linux the
+//! pool has the names of its zones: `poolbind -p POOL --unit UNIT`, or the property `millpond.zones` of the pool.
 //!
 //! A simulated machine keeps the configuration over a reboot. On Linux it belongs to the running zone: a container
 //! loses its cap when it ends, and a systemd unit at the next boot. The temporary pool of an ended zone is removed by
@@ -47,7 +47,7 @@
 //!
 //! # JSON
 //!
-//! Between commands that change something, info is silent. The schema is docs/reference/json/zonecfg.json.
+//! If a command changes the configuration, info prints nothing. The schema is docs/reference/json/zonecfg.json.
 
 use crate::change::{Changer, Changes, DryRun};
 use crate::command::Command as Entry;
@@ -72,7 +72,7 @@ use std::path::Path;
 pub(crate) const DOCUMENTS: &[Describe] =
     &[json::of::<Configured<'_>>(), json::of::<Changes<'_, Done<'_>>>(), json::of::<DryRun<'_>>()];
 
-/// What a zone has (`info`).
+/// The configuration of a zone (`info`).
 #[derive(Serialize, JsonSchema)]
 struct Configured<'z> {
     zone: &'z str,
@@ -85,14 +85,14 @@ struct Configured<'z> {
 
 #[derive(Serialize, JsonSchema)]
 struct DedicatedCpu {
-    /// The least number of CPUs.
+    /// The minimum number of CPUs.
     min: u64,
-    /// The most.
+    /// The maximum number of CPUs.
     max: u64,
     importance: i64,
 }
 
-/// What a zone got; null: it has none any more.
+/// A change of a zone; null: the value was removed.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "resource", rename_all = "kebab-case")]
 enum Done<'z> {
@@ -110,7 +110,7 @@ enum Done<'z> {
     },
     DedicatedCpu {
         zone: &'z str,
-        /// The least and the most.
+        /// The minimum and the maximum.
         ncpus: Option<(u64, u64)>,
         #[serde(skip_serializing_if = "Option::is_none")]
         importance: Option<i64>,

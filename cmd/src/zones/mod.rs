@@ -17,8 +17,8 @@
 //! group       any other cgroup, by its path: /batch
 //! ```
 //!
-//! Cgroups of user managers of systemd are listed, but cannot be bound: their manager rewrites their CPU lists. Those of
-//! Kubernetes can where `millpond node` runs, which calls containers of pods `namespace/pod/container`.
+//! Cgroups of user managers of systemd are listed, but cannot be bound: their manager rewrites their CPU lists. Those
+//! of Kubernetes can be bound where `millpond node` runs, which calls containers of pods `namespace/pod/container`.
 //!
 //! POOL is a dash while pools are disabled. SET is the set of its pool or of `psrset -b -z`; a dash is the default set.
 //! The number of a zone (`poolbind -i zoneid`) is its line, from 0. On a simulated machine zones are those of Solaris,
@@ -53,7 +53,7 @@ struct Listing<'z> {
 struct Row<'z> {
     id: u32,
     name: &'z str,
-    /// What it is, in a word, such as `unit` or `container`.
+    /// Its kind, in a word, such as `unit` or `container`.
     kind: &'z str,
     /// Null while pools are disabled.
     pool: Option<String>,

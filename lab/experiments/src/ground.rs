@@ -7,20 +7,20 @@ use millpond_session::{Session, own_pid};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The machine, as far as an experiment cares.
+/// The machine's properties that matter for experiments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Facts {
-    /// CPUs, off-line ones too.
+    /// CPUs, including off-line ones.
     pub processors: usize,
-    /// Cores they are on.
+    /// Cores of these CPUs.
     pub cores: usize,
-    /// Chips they are on.
+    /// Chips of these CPUs.
     pub chips: usize,
-    /// Locality groups they are in.
+    /// Locality groups of these CPUs.
     pub lgroups: usize,
-    /// What the maker calls them.
+    /// The CPUs' brand name.
     pub brand: String,
-    /// Processor sets that exist.
+    /// Existing processor sets.
     pub sets: usize,
     /// CPUs of the default set that this program may use, as a list.
     pub free: String,

@@ -5,14 +5,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// The sizes of two pools from some time on.
+/// The sizes of two pools from one time on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sizes {
-    /// Since when, in seconds.
+    /// That time, in seconds.
     pub seconds: f64,
-    /// How many CPUs the first pool has.
+    /// CPUs of the first pool.
     pub a: u64,
-    /// How many the second has.
+    /// CPUs of the second pool.
     pub b: u64,
 }
 

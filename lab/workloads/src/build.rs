@@ -43,29 +43,29 @@ pub struct BuildSpec {
     pub compiler: Option<PathBuf>,
 }
 
-/// What happens while it runs.
+/// An event during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum BuildEvent {
     /// All jobs have been started.
     Started {
-        /// How many.
+        /// The number of jobs.
         jobs: u32,
     },
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BuildResult {
-    /// How many files were compiled at once.
+    /// Files compiled at a time.
     pub jobs: u32,
-    /// Files that were compiled.
+    /// Compiled files.
     pub files: u64,
-    /// What did it: the compiler, or `sh`.
+    /// The program that compiled them: the compiler, or `sh`.
     pub compiler: String,
     /// From the start of the first job to the end of the last one.
     pub seconds: f64,
-    /// The stop flag ended it.
+    /// Whether the stop flag ended it.
     pub stopped: bool,
 }
 

@@ -37,22 +37,22 @@ pub struct ServiceSpec {
     pub duration: Option<Duration>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ServiceResult {
-    /// Requests that were answered and counted.
+    /// Answered and counted requests.
     pub requests: u64,
-    /// From when they were counted to the end.
+    /// Seconds from the start of counting to the end.
     pub seconds: f64,
-    /// Half of all response times are at most this, in milliseconds.
+    /// The median response time, in milliseconds.
     pub p50_ms: f64,
-    /// 99 of 100 are.
+    /// The 99th percentile of response times, in milliseconds.
     pub p99_ms: f64,
-    /// 999 of 1000 are.
+    /// The 99.9th percentile of response times, in milliseconds.
     pub p999_ms: f64,
-    /// The longest.
+    /// The longest response time, in milliseconds.
     pub longest_ms: f64,
-    /// The stop flag ended it.
+    /// Whether the stop flag ended it.
     pub stopped: bool,
 }
 

@@ -92,13 +92,13 @@ impl Duty {
     }
 }
 
-/// What happens while it runs.
+/// An event during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum SpinEvent {
     /// All threads have been started.
     Started {
-        /// How many.
+        /// The number of threads.
         threads: u32,
     },
     /// An interval has passed.
@@ -110,23 +110,23 @@ pub enum SpinEvent {
     },
 }
 
-/// What one thread got.
+/// A thread's result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SpinThread {
-    /// Rounds of a fixed piece of arithmetic.
+    /// Rounds of a fixed computation.
     pub iterations: u64,
     /// CPU time of the thread.
     pub cpu_seconds: f64,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SpinResult {
-    /// Each thread's part.
+    /// The threads' results.
     pub threads: Vec<SpinThread>,
     /// From the start of the first thread to the end of the last one.
     pub seconds: f64,
-    /// The stop flag ended it.
+    /// Whether the stop flag ended it.
     pub stopped: bool,
 }
 

@@ -1,11 +1,11 @@
-//! Loads a scheduler with a defect, and prints how the kernel ends it: for guests, where `tests/vm` runs it.
+//! Loads a scheduler with a defect and prints how the kernel ends it. For guests; `tests/vm` runs it.
 //!
 //! ```text
 //! adversary stall|kick|idle|none|bare SECONDS
 //! ```
-//! `stall`: threads whose names begin with `stall` are never queued. `kick`: CPUs are kicked without end. `idle`: nothing is dispatched. `none` has no
-//! defect; `bare` has no rules, and shows what sched_ext itself costs. It prints `attached`, then `ended: KIND REASON (MESSAGE)` when the kernel ended it,
-//! or `at work` after so many seconds.
+//! `stall`: threads whose names begin with `stall` are never queued. `kick`: CPUs are kicked without end. `idle`: nothing is dispatched.
+//! `none`: no defect. `bare`: no rules; shows the cost of sched_ext itself. It prints `attached`, then `ended: KIND REASON (MESSAGE)` when
+//! the kernel ended it, or `at work` after SECONDS.
 #![allow(clippy::print_stdout, reason = "a test reads it")]
 
 use millpond_bpf::classes::{Classes, Options, Places};
@@ -13,7 +13,7 @@ use std::error::Error;
 use std::fs::read_to_string;
 use std::time::{Duration, Instant};
 
-/// All slices are of this length, and levels change as in no real table: a level falls to 0 and rises to the top.
+/// All slices have this length. Levels change as in no real table: a level falls to 0 and rises to the top.
 const SLICE_NS: u64 = 20_000_000;
 const TOP: u64 = 59;
 const TS_LEVELS: usize = 60;
@@ -21,7 +21,7 @@ const FX_LEVELS: usize = 61;
 
 /// `struct rule_tables` as words.
 fn tables() -> Vec<u64> {
-    // The slice; the level after it below the one after a sleep; the level after a wait, any of which is too long.
+    // The slice; the level after it (low word) and the level after a sleep (high word); the level after a wait, and a longest wait of 0.
     let ts = std::iter::repeat_n([SLICE_NS, TOP << 32, TOP], TS_LEVELS).flatten();
     ts.chain(std::iter::repeat_n(SLICE_NS, FX_LEVELS + 1)).collect()
 }

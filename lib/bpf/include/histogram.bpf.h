@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Histograms of times: eight buckets for each doubling, bounds of 2^(i/8) s. lib/model/src/histogram.rs says why, and finds the same buckets. */
+/*
+ * Histograms of times: eight buckets per doubling, bounds of 2^(i/8) s. lib/model/src/histogram.rs explains them and computes the same
+ * buckets.
+ */
 #ifndef MILLPOND_HISTOGRAM_BPF_H
 #define MILLPOND_HISTOGRAM_BPF_H
 
@@ -7,11 +10,11 @@
 
 struct histogram {
 	__u64 counts[HISTOGRAM_BUCKETS];
-	/* All times together, in nanoseconds. */
+	/* The sum of all times, in nanoseconds. */
 	__u64 sum;
 };
 
-/* The longest time that has a bucket of its own: 2^34 units of 2^-30 s, 16 s. */
+/* The longest time with a bucket of its own: 2^34 units of 2^-30 s, 16 s. */
 #define LONGEST (1ULL << 34)
 
 static __always_inline __u32 bucket_of(__u64 ns)
@@ -52,7 +55,7 @@ static __always_inline __u32 bucket_of(__u64 ns)
 	       (head > 3037000499ULL) + (head > 3311872529ULL) + (head > 3611622602ULL) + (head > 3938502375ULL);
 }
 
-/* Where each histogram has one writer at a time. */
+/* Records a time. Not atomic: each histogram has one writer at a time. */
 static __always_inline void record_time(struct histogram *histogram, __u64 ns)
 {
 	__u32 bucket = bucket_of(ns);

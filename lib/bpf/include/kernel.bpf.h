@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What the programs need to know of the kernel: its words, and of its structures the few members that are read. Where these stand in
- * the kernel that runs is found when a program is loaded (CO-RE), from the kernel's own description of its types.
+ * Kernel types for the programs: integer types, and the structure members that are read. The loader finds their offsets in the running
+ * kernel (CO-RE) from the kernel's own type information (BTF).
  */
 #ifndef MILLPOND_KERNEL_BPF_H
 #define MILLPOND_KERNEL_BPF_H
@@ -22,7 +22,7 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
-/* Kinds of maps, and their flags, by the numbers that the kernel gives them. */
+/* Kinds of maps and their flags: the kernel's numbers. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -59,13 +59,13 @@ struct task_struct {
 	struct task_struct *real_parent;
 };
 
-/* A timer, and what is called when it is due. */
+/* A timer and its callback. */
 struct hrtimer {
 	long long _softexpires;
 	void *function;
 };
 
-/* A thread that sleeps until its timer wakes it. */
+/* A sleeping thread and the timer that wakes it. */
 struct hrtimer_sleeper {
 	struct hrtimer timer;
 	struct task_struct *task;
@@ -83,7 +83,7 @@ struct work_struct {
 	void *func;
 };
 
-/* What an iterator over threads is called with. */
+/* Arguments of an iterator over threads. */
 struct seq_file;
 struct bpf_iter_meta {
 	struct seq_file *seq;
@@ -95,7 +95,7 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-/* Arguments of a tracepoint, in its order. */
+/* Arguments of a tracepoint, in order. */
 struct bpf_raw_tracepoint_args {
 	__u64 args[0];
 };
@@ -104,7 +104,7 @@ struct bpf_raw_tracepoint_args {
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* Maps: of so many entries by key; an array of values by processor or place, as long as the loader says; a value of each thread. */
+/* Maps: a map with this many entries by key; an array of values by CPU or index, whose length the loader sets; one value per thread. */
 #define MAP(kind, name, key_type, value_type, entries) \
 	struct {                                       \
 		__uint(type, BPF_MAP_TYPE_##kind);     \
@@ -130,7 +130,7 @@ struct bpf_raw_tracepoint_args {
 		__type(value, value_type);             \
 	} name SEC(".maps")
 
-/* A program at the tracepoint of its name, which has its arguments in `ctx`. */
+/* A program at the tracepoint of this name. `ctx` has the arguments. */
 #define TRACEPOINT(name) SEC("raw_tp/" #name) int name(struct bpf_raw_tracepoint_args *ctx)
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * sched_ext, the kernel's class for schedulers that are loaded: the callbacks and functions that the scheduler of the classes uses, for
- * kernels from 6.17 on in one object.
+ * sched_ext, the kernel's scheduling class for loadable schedulers: the callbacks and kernel functions that the scheduler of the classes
+ * uses. One object serves kernels from 6.17 on.
  *
- * Functions of the kernel (kfuncs) came, went and changed their form from version to version. Each form is a weak symbol: it is 0 where the
- * kernel lacks it, and a branch on that is decided when the program is loaded. libbpf takes one `___suffix` off a name before it looks for the
- * symbol; where the kernel's own name ends in one, ours has two.
+ * Kernel functions (kfuncs) were added, removed and changed between versions. Each form is a weak symbol: it is 0 where the kernel lacks it,
+ * and branches on that are resolved at load time. libbpf removes one `___suffix` from a name before it looks for the symbol; where the
+ * kernel's own name ends in one, ours has two.
  */
 #ifndef MILLPOND_SCHED_EXT_BPF_H
 #define MILLPOND_SCHED_EXT_BPF_H
@@ -24,7 +24,7 @@ typedef __s64 s64;
 #define CLOCK_MONOTONIC 1
 #define NICE_0 120
 
-/* Where a thread can be inserted beside the queues that a scheduler makes: the queue of the CPU at hand, of a given one. */
+/* Built-in dispatch queues: the local queue of the current CPU, and of a given CPU. */
 #define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
 #define SCX_DSQ_LOCAL_ON (3ULL << 62)
 #define SCX_SLICE_INF (~0ULL)
@@ -34,7 +34,7 @@ typedef __s64 s64;
 #define SCX_OPS_ENQ_MIGRATION_DISABLED 16ULL
 #define SCX_TASK_QUEUED 1
 
-/* Some of these moved at 6.19: the kernel's own values are read when the program is loaded. */
+/* Some of these values changed in 6.19. The kernel's own values are read at load time. */
 enum scx_enq_flags {
 	SCX_ENQ_WAKEUP = 1ULL << 0,
 	SCX_ENQ_HEAD = 1ULL << 4,
@@ -64,7 +64,7 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
-/* A controlling terminal with the process group in its foreground, and the groups of a process by kind. */
+/* A controlling terminal with its foreground process group, and the pids of a process by kind. */
 struct pid;
 struct tty_struct___x {
 	struct {
@@ -78,7 +78,7 @@ struct signal_struct___x {
 	struct pid *pids[4];
 };
 
-/* What is read of a thread beside what every program reads. */
+/* Task members that only this scheduler reads. */
 struct task_struct___x {
 	int pid;
 	int tgid;
@@ -87,7 +87,7 @@ struct task_struct___x {
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
 	unsigned int policy;
-	/* How many sections of reading (RCU) it is in; only of kernels that preempt threads there. */
+	/* Nesting depth of RCU read-side sections; exists only in kernels with preemptible RCU. */
 	int rcu_read_lock_nesting;
 	const struct cpumask *cpus_ptr;
 	struct cpumask cpus_mask;
@@ -98,7 +98,7 @@ struct task_struct___x {
 	char comm[16];
 };
 
-/* Of a CPU: how many interrupts of its timer there were. */
+/* A CPU's count of timer interrupts. */
 struct hrtimer_cpu_base___x {
 	unsigned int nr_events;
 };
@@ -119,7 +119,7 @@ struct scx_cpu_release_args;
 struct scx_exit_task_args;
 struct scx_dump_ctx;
 
-/* The loader writes the first four members: it knows their places by their order. */
+/* The loader writes the first four members by their offsets: keep their order. */
 struct sched_ext_ops {
 	u64 flags;
 	u64 hotplug_seq;
@@ -152,7 +152,7 @@ struct scx_bpf_dsq_insert_vtime_args {
 
 #pragma clang attribute pop
 
-/* On our stack or in our maps, as large as the kernel's. */
+/* These live on the program's stack or in maps; sizes match the kernel's. */
 struct bpf_iter_num {
 	u64 opaque[1];
 } __attribute__((aligned(8)));
@@ -184,7 +184,7 @@ bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, 
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 flags) __ksym;
 extern struct hrtimer_cpu_base___x hrtimer_bases __ksym __weak;
 extern int __preempt_count __ksym __weak;
-/* Until 6.18 for cpu_release alone. Kernels that have the second one warn of schedulers with that callback. */
+/* Until 6.18 only callable from cpu_release. Kernels with the second form warn about schedulers that have this callback. */
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 void scx_bpf_reenqueue_local___v2___two(void) __ksym __weak;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
@@ -193,7 +193,7 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 
-/* Until 6.18 it answers nothing. */
+/* Until 6.18 it returns nothing. */
 bool scx_bpf_dsq_insert___v2___two(struct task_struct *p, u64 dsq_id, u64 slice, u64 flags) __ksym __weak;
 void scx_bpf_dsq_insert___one(struct task_struct *p, u64 dsq_id, u64 slice, u64 flags) __ksym __weak;
 
@@ -205,7 +205,7 @@ static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice
 		scx_bpf_dsq_insert___one(p, dsq, slice, flags);
 }
 
-/* From 6.19 on the arguments are a structure. */
+/* From 6.19 on the arguments are in a structure. */
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 void scx_bpf_dsq_insert_vtime___one(struct task_struct *p, u64 dsq, u64 slice, u64 vtime, u64 flags) __ksym __weak;
 
@@ -233,11 +233,11 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 	return scx_bpf_dsq_move_to_local___one(dsq);
 }
 
-/* Until 6.18 the members of the thread are written, which later kernels warn of. */
+/* Until 6.18 the task's members are written directly; later kernels warn about that. */
 bool scx_bpf_task_set_slice___two(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime___two(struct task_struct *p, u64 vtime) __ksym __weak;
 
-/* What is in the local queue can be given back to `enqueue` by a scheduler that finds it there. */
+/* Whether a scheduler can return the threads in a local queue to `enqueue` from any callback. */
 #define CAN_REENQUEUE bpf_ksym_exists(scx_bpf_reenqueue_local___v2___two)
 
 static __always_inline void reenqueue_local(void)

@@ -1,4 +1,4 @@
-//! Counters of events for each CPU: what `mpstat` shows.
+//! Event counters per CPU, for `mpstat`.
 
 use crate::image::image;
 use crate::{Image, MappedWords, Object, Refused};
@@ -6,14 +6,14 @@ use std::os::fd::BorrowedFd;
 
 const IMAGE: Image = image!("count");
 
-/// Words that a CPU has to itself: two cache lines, so that CPUs do not slow each other.
+/// Words per CPU: two cache lines, to avoid false sharing between CPUs.
 const ROW_WORDS: usize = 16;
 
-/// The columns, in the order in which they stand in a row; `enum column` of the program has the same.
+/// The columns, in the order of a row; `enum column` of the program has the same.
 pub const COLUMNS: [&str; 11] =
     ["minf", "mjf", "xcal", "intr", "ithr", "csw", "icsw", "migr", "smtx", "srw", "syscl"];
 
-/// What each program counts, by its name, which is that of its tracepoint: indices of [`COLUMNS`].
+/// What each program counts, as indices of [`COLUMNS`]. A program has the name of its tracepoint.
 const COUNTS: [(&str, &[usize]); 23] = [
     ("sched_switch", &[5, 6]),
     ("sched_migrate_task", &[7]),
@@ -40,26 +40,26 @@ const COUNTS: [(&str, &[usize]); 23] = [
     ("deferred_error_apic_entry", &[3]),
 ];
 
-/// Interrupts of devices have this tracepoint everywhere; which others there are depends on the architecture.
+/// The tracepoint of device interrupts, which exists everywhere; the set of the others depends on the architecture.
 const DEVICES: &str = "irq_handler_entry";
 
-/// The program for an event of a single CPU.
+/// The program for a per-CPU perf event.
 const EVENT: &str = "major_fault";
 
-/// The programs at work.
+/// The attached programs.
 #[derive(Debug)]
 pub struct Counting {
     object: Object,
     words: MappedWords,
-    /// By column: the tracepoints where it is counted; empty when it cannot be counted.
+    /// By column: the tracepoints where it is counted; empty if it cannot be counted.
     places: [Vec<&'static str>; COLUMNS.len()],
 }
 
 impl Counting {
-    /// Loads and attaches every program that this kernel takes, for so many CPUs.
+    /// Loads and attaches every program that this kernel accepts. `processors` is the number of CPUs.
     ///
     /// # Errors
-    /// [`Refused`] when nothing can be counted this way.
+    /// [`Refused`] if nothing can be counted.
     pub fn open(processors: u32) -> Result<Counting, Refused> {
         let mut object = Object::open(IMAGE, |opened| opened.set_entries("rows", processors.max(1)))?;
         let words = object.words("rows", processors.max(1) as usize * ROW_WORDS)?;
@@ -74,25 +74,25 @@ impl Counting {
         Ok(Counting { object, words, places })
     }
 
-    /// Where a column is counted: names of tracepoints. None when it is not.
+    /// The names of the tracepoints where a column is counted; empty if it is not counted.
     ///
     /// # Panics
-    /// When there is no such column.
+    /// If `column` is out of range.
     #[must_use]
     pub fn places(&self, column: usize) -> &[&'static str] {
         &self.places[column]
     }
 
-    /// What was counted in a column on a CPU since the programs were attached.
+    /// The count of a column on a CPU since the programs were attached.
     #[must_use]
     pub fn get(&self, processor: u32, column: usize) -> u64 {
         self.words.get((processor as usize).saturating_mul(ROW_WORDS).saturating_add(column))
     }
 
-    /// The program that counts major faults (column 1) when an event of a CPU runs it.
+    /// The program that counts major faults (column 1) when a CPU's perf event runs it.
     ///
     /// # Errors
-    /// [`Refused`] when there is none.
+    /// [`Refused`] if it is missing.
     pub fn event_program(&self) -> Result<BorrowedFd<'_>, Refused> {
         self.object.program(EVENT)
     }
@@ -100,7 +100,7 @@ impl Counting {
 
 type Attempt = (&'static str, &'static [usize], Result<(), Refused>);
 
-/// Where a column is counted; nowhere unless every program that it needs is at work.
+/// Where a column is counted; empty unless every program that it needs is attached.
 fn places(column: usize, results: &[Attempt]) -> Vec<&'static str> {
     let needed = || results.iter().filter(|(_, columns, _)| columns.contains(&column));
     let may_lack = |name: &str, columns: &[usize]| columns == [3] && name != DEVICES;

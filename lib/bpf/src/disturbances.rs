@@ -1,4 +1,4 @@
-//! OS noise on a set of CPUs: sums by CPU, kind, name and sender, and the stretches that were worst.
+//! OS noise on a set of CPUs: sums by CPU, kind, name and sender, and the longest stretches.
 
 mod records;
 
@@ -8,30 +8,30 @@ use records::{DEEP, STATE_WORDS, away, going_on, join, sum, what_of};
 
 const IMAGE: Image = image!("disturbances");
 
-/// What has a CPU, in the order of `enum kind` of the program, where 0 is the job, or nobody.
+/// The kind of activity on a CPU, in the order of `enum kind` of the program, where 0 is the job, or idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The interrupt of a device; its name is a number.
+    /// A device interrupt; its name is its number.
     Device,
-    /// An interrupt that is no more than a number: an index of [`VECTORS`], from 1.
+    /// An interrupt without a handler name: an index of [`VECTORS`], from 1.
     Vector,
-    /// Deferred work of interrupts; its name is its number.
+    /// A softirq; its name is its number.
     Soft,
     /// A timer; its name is the address of its function.
     Timer,
-    /// A worker of the kernel; its name is the address of what it executes.
+    /// A kernel worker; its name is the address of the function that it executes.
     Work,
-    /// A thread of the kernel.
+    /// A kernel thread.
     Kernel,
     /// A thread of a program.
     Task,
-    /// A page that was not there; how long it took is not known.
+    /// A page fault; its duration is unknown.
     Fault,
-    /// An interrupt that cannot be held off; its name is the address of its handler.
+    /// A non-maskable interrupt; its name is the address of its handler.
     Nmi,
-    /// A function that another CPU asked for; its name is its address.
+    /// A function call requested by another CPU; its name is the function's address.
     Call,
-    /// Another CPU says that there is something to do.
+    /// A reschedule interrupt from another CPU.
     Nudge,
 }
 
@@ -49,7 +49,7 @@ const KINDS: [Kind; 11] = [
     Kind::Nudge,
 ];
 
-/// Interrupts that have a tracepoint of their own, in the order of `enum vector`: which of them there are depends on the architecture.
+/// Interrupts with a tracepoint of their own, in the order of `enum vector`. The architecture determines which of them exist.
 pub const VECTORS: [&str; 12] = [
     "local_timer",
     "reschedule",
@@ -65,81 +65,81 @@ pub const VECTORS: [&str; 12] = [
     "ipi",
 ];
 
-/// What a disturbance belongs to, in the order of `enum whose`.
+/// The origin of a disturbance, in the order of `enum whose`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// Another program.
     Others,
     /// The job.
     Job,
-    /// The watcher itself.
+    /// This program.
     Watcher,
 }
 
-/// What it was.
+/// The identity of a disturbance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct What {
-    /// Which kind.
+    /// Its kind.
     pub kind: Kind,
-    /// What it belongs to.
+    /// Its origin.
     pub whose: Origin,
     /// See [`Kind`]; 0 for none.
     pub name: u64,
-    /// The short name of the thread that it is, that sent it or that it wakes; empty when that is not known.
+    /// The short name of the thread that ran, sent or is woken; empty if unknown.
     pub thread: String,
-    /// The process of that thread; 0 when it is not known.
+    /// That thread's process; 0 if unknown.
     pub process: u64,
 }
 
-/// How often, and how long.
+/// Count and times of a disturbance on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
-    /// Where.
+    /// The CPU.
     pub processor: u32,
-    /// What.
+    /// The disturbance.
     pub what: What,
-    /// How often.
+    /// Its count.
     pub count: u64,
-    /// Nanoseconds of its own: without what interrupted it.
+    /// Own time in nanoseconds: without the time of what interrupted it.
     pub total_ns: u64,
-    /// The longest of them.
+    /// The longest occurrence.
     pub longest_ns: u64,
     /// When that began, on the monotonic clock.
     pub longest_at_ns: u64,
 }
 
-/// Time in which a CPU had neither the job nor nothing to do.
+/// A period in which a CPU neither ran the job nor was idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// Where.
+    /// The CPU.
     pub processor: u32,
     /// When it began, on the monotonic clock.
     pub at_ns: u64,
-    /// How long it was.
+    /// Its length.
     pub length_ns: u64,
-    /// The longest part of it.
+    /// The identity of its longest part.
     pub culprit: What,
 }
 
-/// What could not be kept: how many.
+/// Numbers of losses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Disturbances of more kinds, names and senders than there is room for.
+    /// Disturbances that found the map of sums full.
     pub sums: u64,
-    /// Stretches that nobody took out of the ring in time.
+    /// Stretches that found the ring full.
     pub stretches: u64,
-    /// Threads of the job.
+    /// Threads of the job that found the map full.
     pub members: u64,
-    /// Interrupts within interrupts within interrupts.
+    /// Interrupts that were nested too deeply.
     pub deep: u64,
 }
 
-/// The programs without which nothing is seen.
+/// Programs that are required.
 const NEEDED: [&str; 1] = ["sched_switch"];
 
-/// All others, with what is not seen without them; nothing is missing where a machine has other interrupts.
+/// Optional programs, with what is not seen without them; empty where their lack on a machine loses nothing.
 const OTHERS: [(&[&str], &str); 11] = [
-    // Attaching the others is itself a call to every CPU, which these see.
+    // First these: attaching the others is itself a call to every CPU.
     (&["csd_function_entry", "csd_function_exit", "csd_queue_cpu"], "calls from other CPUs, and what for"),
     (&["irq_handler_entry", "irq_handler_exit"], "interrupts of devices"),
     (&["softirq_entry", "softirq_exit"], "soft interrupts"),
@@ -153,25 +153,25 @@ const OTHERS: [(&[&str], &str); 11] = [
     (&["sched_process_fork", "sched_process_free"], "children of the job"),
 ];
 
-/// How to watch.
+/// Options of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How many CPUs the machine can have.
+    /// The number of possible CPUs.
     pub processors: u32,
     /// The process that watches.
     pub watcher: u32,
-    /// Stretches from this length on are told one by one.
+    /// The shortest stretch to report on its own.
     pub worth_telling_ns: u64,
-    /// The address of the function by which a timer wakes a thread; 0 when it is not known.
+    /// The address of the function by which a timer wakes a thread; 0 if unknown.
     pub wakes_sleeper: u64,
-    /// Bytes of the ring of stretches: a power of two, and whole pages ([`RING_BYTES`]).
+    /// Bytes of the ring of stretches: a power of two, and a multiple of the page size ([`RING_BYTES`]).
     pub ring_bytes: u32,
 }
 
-/// Room for some ten thousand stretches that nobody has taken yet.
+/// Room for about ten thousand unread stretches.
 pub const RING_BYTES: u32 = 1 << 20;
 
-/// The programs at work.
+/// The loaded programs.
 #[derive(Debug)]
 pub struct Disturbing {
     object: Object,
@@ -182,7 +182,7 @@ impl Disturbing {
     /// Loads the programs. Nothing is seen before [`Disturbing::attach`].
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not take them.
+    /// [`Refused`] if the kernel rejects them.
     pub fn open(options: Options) -> Result<Disturbing, Refused> {
         let processors = options.processors.max(1);
         let object = Object::open(IMAGE, |opened| {
@@ -198,48 +198,48 @@ impl Disturbing {
         Ok(Disturbing { object, missing: Vec::new() })
     }
 
-    /// Attaches every program for which there is a place in this kernel.
+    /// Attaches every program whose tracepoint exists in this kernel.
     ///
     /// # Errors
-    /// [`Refused`] when nothing can be seen this way.
+    /// [`Refused`] if nothing can be seen.
     pub fn attach(&mut self) -> Result<(), Refused> {
         let object = &mut self.object;
         for name in NEEDED {
             object.attach(name)?;
         }
         for (names, what) in OTHERS {
-            // What tells of an end comes first, so that nothing begins and never ends.
+            // The end's program first, so that no beginning is seen without its end.
             let failed = names.iter().rev().find_map(|name| object.attach(name).err());
             self.missing.extend(failed.filter(|_| !what.is_empty()).map(|why| (what, why)));
         }
         for name in VECTORS {
-            // Another architecture has others, and begins to tell of one when it ends it.
+            // Vectors of other architectures are missing. Here, too, the end's program comes first.
             let _ =
                 object.attach(&format!("{name}_exit")).and_then(|()| object.attach(&format!("{name}_entry")));
         }
         Ok(())
     }
 
-    /// What is not seen here, and why.
+    /// What is not seen on this kernel, and why.
     #[must_use]
     pub fn missing(&self) -> &[(&'static str, Refused)] {
         &self.missing
     }
 
-    /// Begins or ends to watch a CPU.
+    /// Starts or stops watching a CPU.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such CPU.
+    /// [`Refused`] if the CPU does not exist.
     pub fn watch(&self, processor: u32, on: bool) -> Result<(), Refused> {
         let mut state = [0; STATE_WORDS];
         state[0] = u64::from(on);
         self.object.entries("states")?.put(&[u64::from(processor)], &state)
     }
 
-    /// A thread, and what descends from it from now on, belongs to the job, or does no more.
+    /// Adds a thread to the job, with its future descendants, or removes it.
     ///
     /// # Errors
-    /// [`Refused`] when there are more than can be told from others.
+    /// [`Refused`] if the map of members is full.
     pub fn member(&self, thread: u32, on: bool) -> Result<(), Refused> {
         let job = self.object.entries("job")?;
         if on {
@@ -249,10 +249,10 @@ impl Disturbing {
         Ok(())
     }
 
-    /// What was seen since the beginning, what goes on at this moment (`now_ns`, on the monotonic clock) included.
+    /// All sums since the start, including the activity in progress at `now_ns` (monotonic clock).
     ///
     /// # Errors
-    /// [`Refused`] when it cannot be read.
+    /// [`Refused`] if the maps cannot be read.
     pub fn sums(&self, now_ns: u64) -> Result<Vec<Sum>, Refused> {
         let entries = self.object.entries("sums")?.all();
         let mut sums: Vec<Sum> = entries.iter().filter_map(|(key, value)| sum(key, value)).collect();
@@ -264,20 +264,20 @@ impl Disturbing {
         Ok(sums)
     }
 
-    /// The stretches that have not ended.
+    /// The stretches in progress.
     ///
     /// # Errors
-    /// [`Refused`] when they cannot be read.
+    /// [`Refused`] if the maps cannot be read.
     pub fn going_on(&self, now_ns: u64) -> Result<Vec<Stretch>, Refused> {
         let states = self.object.entries("states")?.all();
         let stretches = states.iter().filter_map(|(key, state)| away(*key.first()?, state, now_ns));
         Ok(stretches.collect())
     }
 
-    /// What could not be kept.
+    /// Losses so far.
     ///
     /// # Errors
-    /// [`Refused`] when it cannot be read.
+    /// [`Refused`] if the maps cannot be read.
     pub fn lost(&self) -> Result<Lost, Refused> {
         let lost = self.object.entries("lost")?;
         let of = |key: u64| lost.get(&[key]).and_then(|words| words.first().copied()).unwrap_or(0);
@@ -286,10 +286,10 @@ impl Disturbing {
         Ok(Lost { sums: of(0), stretches: of(1), members: of(2), deep })
     }
 
-    /// Listens to stretches: `heard` is called for each when [`Ring::take`] is.
+    /// Reads stretches: [`Ring::take`] calls `heard` for each.
     ///
     /// # Errors
-    /// [`Refused`] when that cannot be.
+    /// [`Refused`] if the ring cannot be opened.
     pub fn stretches<'cb>(&self, mut heard: impl FnMut(Stretch) + 'cb) -> Result<Ring<'cb>, Refused> {
         self.object.ring("stretches", move |words| {
             if let [processor, at_ns, length_ns, what @ ..] = words

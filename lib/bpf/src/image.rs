@@ -1,15 +1,15 @@
-//! The objects that clang made of the programs.
+//! The compiled BPF objects.
 
-/// One of them, with all its programs and maps.
+/// A compiled object, with all its programs and maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
     /// The name of its folder.
     pub name: &'static str,
-    /// The object, packed by `build.rs`; empty without the feature `programs`.
+    /// The object, compressed by `build.rs`; empty without the feature `programs`.
     pub(crate) packed: &'static [u8],
 }
 
-/// What the folder `programs/NAME` became.
+/// The object compiled from the folder `programs/NAME`.
 macro_rules! image {
     ($name:literal) => {
         $crate::Image {

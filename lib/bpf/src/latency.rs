@@ -1,14 +1,14 @@
-//! The way of one thread from its timer to its CPU, and what else ran there: what `latstat` shows.
+//! Timestamps of one thread's wake-up, from its timer to its CPU, and what else ran on that CPU: for `latstat`.
 
 use crate::image::image;
 use crate::{Image, MappedWords, Object, Refused};
 
 const IMAGE: Image = image!("latency");
 
-/// What is lacking without one of these is the way itself.
+/// Required programs: without one of them the wake-up cannot be timed.
 const WAY: [&str; 3] = ["hrtimer_expire_entry", "sched_wakeup", "sched_switch"];
 
-/// Which of these there are depends on the architecture; each that is not costs its name among what ran.
+/// Optional programs; the architecture determines which exist. Without one, its interrupts are missing from the log.
 const BESIDE: [&str; 16] = [
     "irq_handler_entry",
     "irq_handler_exit",
@@ -28,35 +28,35 @@ const BESIDE: [&str; 16] = [
     "ipi_exit",
 ];
 
-/// Inter-processor interrupts and others that no device sends, by their number in the program.
+/// Interrupts that no device sends, by their number in the program.
 pub const VECTORS: [&str; 6] =
     ["local timer", "reschedule", "call function", "call function single", "irq work", "ipi"];
 
-/// How many moments are kept: a power of two.
+/// The number of logged events: a power of two.
 pub const MOMENTS: usize = 1024;
-/// Words of one moment: when, what, and a name.
+/// Words of one event: time, event, and a name.
 pub const MOMENT_WORDS: usize = 4;
 
-/// Where the words stand in `struct state` of the program.
+/// Indices of words in `struct state` of the program.
 const NEXT: usize = 5;
 const BEYOND: usize = 10;
 const FIRST_MOMENT: usize = 16;
 
-/// What happened at a moment, as the program has it: the kind in the upper half, the number below.
+/// A logged event, in the program's encoding: the kind in the upper half, the number in the lower half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MomentEvent {
     /// A task began to run.
     Task(u32),
-    /// The handler of an interrupt began or ended.
+    /// An interrupt handler began (true) or ended.
     Interrupt(u32, bool),
-    /// A soft interrupt began or ended.
+    /// A softirq began (true) or ended.
     Soft(u32, bool),
-    /// One of [`VECTORS`] began or ended.
+    /// One of [`VECTORS`] began (true) or ended.
     Vector(u32, bool),
 }
 
 impl MomentEvent {
-    /// What a word says; `None` for one that the program never writes.
+    /// Decodes a word; `None` for one that the program never writes.
     #[must_use]
     pub fn of(word: u64) -> Option<MomentEvent> {
         let number = u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
@@ -73,20 +73,20 @@ impl MomentEvent {
     }
 }
 
-/// What ran on the CPU while it was looked at.
+/// Total time of an activity on the CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
-    /// What.
+    /// The activity.
     pub what: MomentEvent,
-    /// Its name, where the kernel has one.
+    /// Its name, if the kernel has one.
     pub name: String,
-    /// How often.
+    /// Its count.
     pub times: u64,
-    /// How long together; what interrupted it is in it.
+    /// Its total time, including what interrupted it.
     pub ns: u64,
 }
 
-/// The program at work.
+/// The attached program.
 #[derive(Debug)]
 pub struct Stamping {
     object: Object,
@@ -94,46 +94,46 @@ pub struct Stamping {
 }
 
 impl Stamping {
-    /// Loads and attaches it for one CPU. It has no thread yet.
+    /// Loads and attaches the program for one CPU. No thread is followed yet.
     ///
     /// # Errors
-    /// [`Refused`] when the way cannot be stamped here.
+    /// [`Refused`] if wake-ups cannot be timed here.
     pub fn open(processor: u32) -> Result<Stamping, Refused> {
         let mut object = Object::open(IMAGE, |opened| opened.set_constants(&[u64::from(processor)]))?;
         for place in WAY {
             object.attach(place)?;
         }
         for place in BESIDE {
-            // Its name will be missing among what ran, and nothing else.
+            // Only this event's name is missing then.
             let _ = object.attach(place);
         }
         let words = object.words("states", FIRST_MOMENT + MOMENTS * MOMENT_WORDS)?;
         Ok(Stamping { object, words })
     }
 
-    /// Says whose way it is. It is stamped from the second time on that this thread gets the CPU.
+    /// Sets the followed thread. Its wake-ups are timed from the second time on that it gets the CPU.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not take it.
+    /// [`Refused`] if the kernel rejects the update.
     pub fn follow(&self, thread: u32) -> Result<(), Refused> {
         self.object.entries("threads")?.put(&[0], &[u64::from(thread)])
     }
 
-    /// When the timer's handler was reached, the thread was woken, and it got the CPU: the last time each.
+    /// The last times of: the timer's handler, the wake-up, the thread's switch to the CPU.
     #[must_use]
     #[inline]
     pub fn stamps(&self) -> [u64; 3] {
         [self.words.get(0), self.words.get(1), self.words.get(2)]
     }
 
-    /// How many moments there were.
+    /// The number of events so far.
     #[must_use]
     #[inline]
     pub fn moments(&self) -> u64 {
         self.words.get(NEXT)
     }
 
-    /// The words of the n-th moment, as long as it is one of the last [`MOMENTS`].
+    /// The words of the n-th event, if it is one of the last [`MOMENTS`].
     #[must_use]
     #[inline]
     pub fn moment(&self, n: u64) -> [u64; MOMENT_WORDS] {
@@ -141,7 +141,7 @@ impl Stamping {
         std::array::from_fn(|word| self.words.get(FIRST_MOMENT + place * MOMENT_WORDS + word))
     }
 
-    /// What ran on the CPU since the program was attached.
+    /// Activities on the CPU since the program was attached.
     #[must_use]
     pub fn sums(&self) -> Vec<Sum> {
         let Ok(entries) = self.object.entries("sums") else { return Vec::new() };
@@ -152,7 +152,7 @@ impl Stamping {
         entries.all().into_iter().filter_map(sum).collect()
     }
 
-    /// How often and for how long, in nanoseconds, something ran for which there was no room among the sums.
+    /// Count and nanoseconds of activities that found the map of sums full.
     #[must_use]
     pub fn beyond(&self) -> (u64, u64) {
         (self.words.get(BEYOND), self.words.get(BEYOND + 1))

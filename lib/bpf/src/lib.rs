@@ -1,31 +1,31 @@
-//! Programs that run in the kernel, and what loads them.
+//! BPF programs and their loader.
 //!
 //! # Why
 //!
-//! What threads, interrupts and CPUs do can be seen from outside by asking for it again and again, which disturbs what is looked
-//! at and misses what lies between two looks. A program at a tracepoint sees each event when and where it happens; what it finds lies in
-//! memory that is shared with us, and to read that disturbs no CPU.
+//! Polling threads, interrupts and CPUs from outside disturbs them, and misses what happens between two readings. A BPF program at a
+//! tracepoint sees each event when and where it happens. Its results are in memory shared with the reader; reading them disturbs no CPU.
 //!
 //! # How
 //!
 //! ```text
 //!   programs/NAME/NAME.bpf.c ──clang (build.rs)──▶ object, part of the library
-//!                                                     │ Object::open: where members of structures stand in this kernel (libbpf)
+//!                                                     │ Object::open: relocates structure offsets for this kernel (libbpf)
 //!                                                     ▼
 //!                          kernel: verified, attached one by one ──▶ maps ──▶ MappedWords, entries, rings, iterators ──▶ lib/linux
 //! ```
 //!
-//! A folder under `programs` for each program in C, a file beside this one for each that says in Rust what it counts; [`Object`] is the mechanism
-//! they share. Records are made of words of 64 bits, so that no layout has to be agreed on beyond their order.
+//! Each program in C has a folder under `programs`, and a Rust file in `src` that describes its results; they share the loader, [`Object`].
+//! Records consist of 64-bit words, so that only their order must be agreed on.
 //!
 //! # What follows
 //!
-//! * A tracepoint that this kernel lacks costs only what is counted there: programs are attached one by one, and each answer is kept.
-//! * All of it ends with the value that holds it, also when the process is killed: nothing is pinned.
-//! * Without the feature `programs` the room builds without clang and libbpf, and [`Object::open`] says that there are none. Callers need not
-//!   know the difference.
+//! * A tracepoint that this kernel lacks costs only what is counted there: programs are attached one by one, and each result is kept.
+//! * All programs end with the value that holds them, also when the process is killed. Nothing is pinned, except the maps of
+//!   [`classes`], which its successor needs.
+//! * Without the feature `programs` the crate builds without clang and libbpf, and [`Object::open`] returns [`Refused::NotBuilt`].
+//!   Callers need no other case.
 //!
-//! What this room does not do: it knows no other room, decides nothing, and turns no figure into another.
+//! This crate does not decide anything, does not convert figures, and depends on no other crate of the tree but `rules`.
 
 pub mod classes;
 pub mod count;

@@ -1,4 +1,4 @@
-//! Threads with what the kernel knows of each, and where the time of each went: what `prstat` shows.
+//! Threads with the kernel's data about each, and their time by state: for `prstat`.
 
 use crate::image::image;
 use crate::mapped::{MappedWords, word_of};
@@ -7,31 +7,31 @@ use std::time::Duration;
 
 const IMAGE: Image = image!("microstates");
 
-/// How many states there are: in user mode, in the kernel, asleep in a fault of text, of data, for a lock, for anything else, waiting for a
-/// CPU, stopped. `enum state` of the program has the same order.
+/// The number of states: user mode, kernel mode, sleep in a text fault, in a data fault, for a lock, any other sleep, waiting for a CPU,
+/// stopped. `enum state` of the program has the same order.
 pub const STATES: usize = 8;
 
-/// Buckets of a histogram of waits, and its words: the sum of all times stands behind the counts. `struct histogram` of the program has the same.
+/// Buckets of a histogram of waits, and its words: the counts, then the sum of all times. `struct histogram` of the program has the same.
 const BUCKETS: usize = 273;
 const WAITS_WORDS: usize = BUCKETS + 1;
 
 /// The program that lists threads.
 const LIST: &str = "list";
 
-/// What an account cannot do without.
+/// Programs that accounts require.
 const NEEDED: [&str; 3] = ["sched_process_fork", "sched_switch", "sched_wakeup"];
 
-/// What system calls are kept by. Whoever is in one when they begin comes out of it unannounced otherwise.
+/// Programs that keep system calls. The exit is attached first: a thread may be in a call already.
 const CALLS: [&str; 2] = ["sys_exit", "sys_enter"];
 
-/// What can be lacking: faults then count as other sleep, and signals are not counted.
+/// Optional programs: without them faults count as other sleep, and signals are not counted.
 const FAULTS: &str = "page_fault_user";
 const SIGNALS: &str = "signal_deliver";
 
-/// The program at switches compares its clock with the monotonic one when we get a CPU, which we do after this.
+/// The switch program compares its clock with the monotonic one when this thread gets a CPU, as it does after this sleep.
 const FIRST_SWITCH: Duration = Duration::from_millis(1);
 
-/// So often is looked, with so much time between, where a thread has no account.
+/// Number of readings, and the time between them, while a thread has no account.
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -45,180 +45,181 @@ const RECORD_WORDS: usize = HEAD + NAME_BYTES / 8 + 2 + STATES + 2;
 const LOCKS: usize = 8;
 /// The flag of a word that is not private.
 const SHARED: u32 = 0x100;
-/// Words of what is known of one of them.
+/// Words of `struct lock` of the program.
 const LOCK_WORDS: usize = 13;
-/// Words of causes, of the wait that goes on, and of the number of the thread in its own namespace.
+/// Words of causes, of the wait in progress, and of the thread's id in its own namespace.
 const CAUSES_WORDS: usize = 2 + LOCK_WORDS * (LOCKS + 1) + 1;
 
-/// What calls of futexes are seen by from the side of those that wake; needed where causes are kept.
+/// The program that sees wake-ups in the waker's context; required for causes.
 const WAKING: &str = "sched_waking";
 
-/// What is kept of each thread.
+/// What to keep of each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Nothing: threads are listed.
+    /// Nothing: threads are only listed.
     Nothing,
-    /// Where its time goes.
+    /// Its time by state.
     Accounts(Detail),
 }
 
-/// What accounts have that costs more.
+/// Optional parts of accounts, which cost more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Detail {
-    /// System calls: their number, and exactly what time in them is. Without it the time on a CPU is divided by clock ticks.
+    /// System calls: their number, and exact time in them. Without it, CPU time is divided by clock ticks.
     pub calls: bool,
-    /// What waits are for.
+    /// Causes of waits.
     pub causes: bool,
 }
 
 /// How a futex call waits, in the order of the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Operation {
-    /// While the word has a value.
+    /// While the word has the expected value.
     #[default]
     Wait,
-    /// For a mutex that the kernel hands on.
+    /// For a priority-inheritance mutex.
     LockPi,
-    /// At a condition with such a mutex.
+    /// At a condition with such a mutex (`FUTEX_WAIT_REQUEUE_PI`).
     RequeuePi,
-    /// At several words.
+    /// At several words (`futex_waitv`).
     Several,
 }
 
-/// What is known of the waits of a thread at a futex word.
+/// A thread's waits at one futex word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// Where the word is. 0: it could not be told.
+    /// The word's address; 0 if unknown.
     pub address: u64,
-    /// How long it was waited at, in nanoseconds.
+    /// Total wait time, in nanoseconds.
     pub waited: u64,
-    /// The smallest and the largest value that was expected in the word.
+    /// The smallest and the largest expected value.
     pub values: (u32, u32),
-    /// Waits that a thread of the process ended by a wake-up call at the word, but for those after which another thread was faster.
+    /// Waits that a thread of the process ended by a wake call at the word, except those after which another thread was faster.
     pub woken: u32,
-    /// Of these, those after which the thread made such a call itself.
+    /// Of these, those after which the thread made a wake call itself.
     pub released: u32,
     /// Waits that ended because a thread of the process ended.
     pub ends: u32,
-    /// How long it took from wake-ups to these calls, in nanoseconds.
+    /// Total time from wake-ups to these wake calls, in nanoseconds.
     pub held: u64,
-    /// For how much of that the thread ran.
+    /// The thread's run time within it.
     pub held_ran: u64,
-    /// And for how much of it the thread slept.
+    /// The thread's sleep time within it.
     pub held_slept: u64,
-    /// How long it ran between such a call and its next wait at the word.
+    /// The thread's run time from a wake call to its next wait at the word.
     pub apart_ran: u64,
-    /// The number that the thread which holds it has in the namespace of the process, where the word or the C library's record behind it seems to say so.
+    /// The holder's thread id in the namespace of the process, if the word, or the C library's owner field after it, seems to name one.
     pub holder: Option<u32>,
-    /// How it was waited.
+    /// How the thread waited.
     pub operation: Operation,
     /// The word was not declared private to the process.
     pub shared: bool,
 }
 
-/// What the waits of a thread were for since it was first seen, in nanoseconds.
+/// Causes of a thread's waits since it was first seen, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Causes {
-    /// For a disk. The part of a wait that still goes on is not in it.
+    /// For a disk, without the wait in progress.
     pub disk: u64,
-    /// For locks that are not among those below.
+    /// For locks that are not in `locks`.
     pub forgotten: u64,
-    /// Waits at futex words that have ended: those that were dearest. Those that were not waited at are empty.
+    /// The longest ended waits, by futex word; unused entries are empty.
     pub locks: [Lock; LOCKS],
-    /// The wait that goes on; empty when the thread waits for no lock.
+    /// The wait in progress; empty if the thread waits for no lock.
     pub present: Lock,
-    /// The number of the thread in its own namespace.
+    /// The thread's id in its own namespace.
     pub own_tid: u32,
 }
 
-/// Where the time of a thread went since it was first seen, in nanoseconds.
+/// A thread's time by state since it was first seen, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
     /// When it was first seen, on the monotonic clock.
     pub began: u64,
-    /// By state, up to the moment of the record.
+    /// By state, until the time of the record.
     pub times: [u64; STATES],
-    /// System calls, where these are kept.
+    /// System calls, if kept.
     pub calls: Option<u64>,
-    /// Signals that were delivered.
+    /// Delivered signals.
     pub signals: u64,
-    /// What its waits were for, where that is kept.
+    /// Causes of its waits, if kept.
     pub causes: Option<Causes>,
 }
 
-/// A thread at a moment.
+/// A thread at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its number, as we have it.
+    /// Its thread id, in this process's namespace.
     pub tid: u32,
-    /// That of its process.
+    /// Its process id.
     pub pid: u32,
-    /// Its session.
+    /// Its session id.
     pub session: u32,
     /// The kernel's flags (`PF_…`).
     pub flags: u32,
-    /// What it does, in the kernel's bits; 0 when it runs or could.
+    /// The task state, in the kernel's bits; 0 if it runs or is runnable.
     pub state: u32,
-    /// How it ended: 0 for not at all.
+    /// The exit state; 0 if it has not ended.
     pub exit_state: u32,
-    /// It is on a CPU.
+    /// Whether it is on a CPU.
     pub on_cpu: bool,
-    /// The CPU that it is on, or was on last.
+    /// Its present or last CPU.
     pub cpu: u32,
-    /// The kernel's priority of the moment, 0 to 139; less is better. -1 of a deadline is the largest number.
+    /// The kernel's present priority, 0 to 139; less is better. -1, of a deadline thread, wraps to the largest number.
     pub prio: u32,
-    /// 120 and how nice it is.
+    /// 120 plus its nice value.
     pub static_prio: u32,
     /// The scheduling policy.
     pub policy: u32,
-    /// When it began, in nanoseconds since boot.
+    /// Start time, in nanoseconds since boot.
     pub started: u64,
-    /// The real user of the thread.
+    /// The thread's real user id.
     pub uid: u32,
-    /// The effective one.
+    /// The effective user id.
     pub euid: u32,
     /// CPU time, in nanoseconds.
     pub runtime: u64,
-    /// That of the threads of the process that ended; 0 but for the first thread.
+    /// CPU time of the process's ended threads; 0 except for the first thread.
     pub ended_runtime: u64,
-    /// Time in user mode and in the kernel as clock ticks found it: good for a proportion.
+    /// Time in user mode and in the kernel by clock ticks: good for a ratio only.
     pub ticks: [u64; 2],
-    /// Switches of its own will.
+    /// Voluntary context switches.
     pub voluntary: u64,
-    /// Other switches.
+    /// Involuntary context switches.
     pub involuntary: u64,
-    /// How long it waited for a CPU, in nanoseconds.
+    /// Total wait time for a CPU, in nanoseconds.
     pub run_delay: u64,
     /// Its short name.
     pub name: String,
-    /// When this was written, on the monotonic clock.
+    /// Time of the record, on the monotonic clock.
     pub now: u64,
-    /// Its account, where one is kept.
+    /// Its account, if kept.
     pub account: Option<Account>,
 }
 
-/// The programs at work.
+/// The loaded programs.
 #[derive(Debug)]
 pub struct Watching {
     object: Object,
-    /// Why faults are not told from other sleep.
+    /// Why faults count as other sleep, if they do.
     faults: Result<(), Refused>,
-    /// Why signals are not counted.
+    /// Why signals are not counted, if they are not.
     signals: Result<(), Refused>,
-    /// How long threads waited, where accounts are kept.
+    /// Histograms of waits, if accounts are kept.
     waits: Option<MappedWords>,
     /// What is kept.
     keep: Keep,
-    /// Words of a record.
+    /// Words per record.
     words: usize,
     buffer: Vec<u8>,
 }
 
 impl Watching {
-    /// Loads the program that lists threads, and those that keep of each what is wanted. Where accounts are kept every thread that is there has one then. The machine has so many CPUs.
+    /// Loads the program that lists threads, and the programs that `keep` needs. With accounts, every existing thread has one afterwards.
+    /// `processors` is the number of CPUs.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel takes them not.
+    /// [`Refused`] if the kernel rejects them.
     pub fn open(keep: Keep, processors: u32) -> Result<Watching, Refused> {
         let (accounts, Detail { calls, causes }) = match keep {
             Keep::Nothing => (false, Detail::default()),
@@ -260,10 +261,10 @@ impl Watching {
         Ok(watching)
     }
 
-    /// Whether faults are told from other sleep.
+    /// Whether faults are separated from other sleep.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if not.
     pub fn sees_faults(&self) -> Result<(), Refused> {
         self.faults.clone()
     }
@@ -271,13 +272,13 @@ impl Watching {
     /// Whether signals are counted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason if not.
     pub fn sees_signals(&self) -> Result<(), Refused> {
         self.signals.clone()
     }
 
-    /// How long threads waited for this CPU, of waits that have ended: how many in each bucket of `millpond_model::Histogram`, and all times together, in
-    /// nanoseconds. `None` where no accounts are kept.
+    /// The ended waits for this CPU: counts by bucket of `millpond_model::Histogram`, and the sum in nanoseconds. `None` if no accounts are
+    /// kept.
     #[must_use]
     pub fn waits(&self, processor: u32) -> Option<(Vec<u64>, u64)> {
         let words = self.waits.as_ref()?;
@@ -285,11 +286,11 @@ impl Watching {
         Some(((from..from + BUCKETS).map(|at| words.get(at)).collect(), words.get(from + BUCKETS)))
     }
 
-    /// Every thread, in the order of their numbers. One that comes or ends meanwhile may be among them or not. Where accounts are kept, those that live
-    /// have one; a kernel in the middle of another may refuse to open it, and is asked again.
+    /// All threads, by id. A thread that begins or ends meanwhile may be missing. With accounts, each living thread has one; the kernel may
+    /// fail to open one while it opens another, so the listing is retried.
     ///
     /// # Errors
-    /// When the kernel does not list them.
+    /// If the kernel cannot list them.
     pub fn list(&mut self) -> Result<Vec<Record>, Refused> {
         let lacks = |record: &Record| record.account.is_none() && record.exit_state == 0;
         let mut records = self.list_once()?;
@@ -335,7 +336,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
             own_tid: short(RECORD_WORDS + 2 + LOCK_WORDS * (LOCKS + 1)),
         }),
     });
-    // A thread that has no number in our namespace is none of ours.
+    // A thread without an id in this namespace is not visible here.
     (short(0) != 0 && short(1) != 0).then(|| Record {
         tid: short(0),
         pid: short(1),
@@ -363,7 +364,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
     })
 }
 
-/// `struct lock` of the program: two words, eight halves of words, and seven words, of which the last three are its own business.
+/// `struct lock` of the program: two words, eight 32-bit halves, and seven words, of which the last three are internal.
 fn lock(word: &impl Fn(usize) -> u64, at: usize) -> Lock {
     let half = |number: usize| {
         let bytes = word(at + 2 + number / 2).to_ne_bytes();

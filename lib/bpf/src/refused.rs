@@ -1,48 +1,48 @@
-//! Why a program is not at work.
+//! Reasons why a program is not loaded or attached.
 
 use std::io;
 
-/// Why, as the second half of a sentence.
+/// A reason, worded as the second half of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The feature `programs` is off.
+    /// Built without the feature `programs`.
     #[error("millpond was built without programs for the kernel")]
     NotBuilt,
-    /// No rights.
+    /// Missing capabilities.
     #[error("programs in the kernel need CAP_BPF and CAP_PERFMON")]
     NotPermitted,
-    /// The kernel does not describe its types.
+    /// The kernel has no type information (BTF).
     #[error("this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF)")]
     NoTypes,
-    /// The kernel's types show an argument of its functions that it adds itself: Debian's 7.1 and 7.2 for trixie do.
+    /// The kernel's BTF shows an argument of kfuncs that the kernel adds itself, as in Debian's 7.1 and 7.2 for trixie.
     #[error(
         "this kernel describes functions of sched_ext wrongly (its BTF has their implicit argument): another build of it is needed"
     )]
     WrongTypes,
-    /// There is one scheduler of sched_ext at a time.
+    /// Only one sched_ext scheduler can be loaded at a time.
     #[error("another sched_ext scheduler is at work")]
     Busy,
-    /// There is nothing of that name to attach to.
+    /// The kernel has no tracepoint of that name.
     #[error("this kernel has no such tracepoint")]
     NoSuchPlace,
-    /// It takes no programs at all.
+    /// The kernel has no bpf() system call.
     #[error("this kernel takes no programs")]
     NoPrograms,
-    /// Programs run, but nothing can be kept of a thread. A kernel from 7.0 on needs a CPU with `cmpxchg16b` for that.
+    /// Programs run, but the kernel cannot allocate task storage. From 7.0 on this needs a CPU with `cmpxchg16b`.
     #[error("this kernel gives programs no memory for threads")]
     NoMemory,
-    /// Something else.
+    /// Another error.
     #[error("the kernel refused the program: {why}")]
     Kernel {
-        /// The system's word for it.
+        /// The system's error text.
         why: String,
-        /// What was said while it was being loaded, for those who mend the program.
+        /// libbpf's log of the load, for debugging the program.
         log: String,
     },
 }
 
 impl Refused {
-    /// By the system's error, and what was said meanwhile.
+    /// Classifies the system's error and libbpf's log.
     #[cfg_attr(not(feature = "programs"), allow(dead_code, reason = "nothing is ever loaded"))]
     pub(crate) fn of(error: &io::Error, log: String) -> Refused {
         const EPERM: i32 = 1;
@@ -52,10 +52,10 @@ impl Refused {
         const EBUSY: i32 = 16;
         const EINVAL: i32 = 22;
         const ENOSYS: i32 = 38;
-        /// Begins what the verifier says.
+        /// First line of a verifier log.
         const VERIFIER: &str = "BEGIN PROG LOAD LOG";
         match error.raw_os_error() {
-            // The verifier, too, says EACCES; then it says more.
+            // The verifier, too, returns EACCES, but with a log.
             Some(EACCES) if !log.is_empty() => Refused::Kernel { why: error.to_string(), log },
             Some(EPERM | EACCES) => Refused::NotPermitted,
             Some(EBUSY) => Refused::Busy,

@@ -1,4 +1,4 @@
-//! How long programs ran on each CPU, measured at switches: what `occupancy` shows.
+//! CPU time of programs on each CPU, measured at context switches: for `occupancy`.
 
 use crate::image::image;
 use crate::mapped::word_of;
@@ -8,49 +8,49 @@ use std::time::Duration;
 
 const IMAGE: Image = image!("residence");
 
-/// The program that marks the threads of programs, and lists them.
+/// The iterator that marks the threads of programs, and lists them.
 const LIST: &str = "list";
-/// What measuring cannot do without.
+/// Required programs.
 const NEEDED: [&str; 2] = ["sched_process_fork", "sched_switch"];
 
-/// Words of a row of a CPU, and of a record of a thread.
+/// Words of a CPU's row and of a thread's record.
 const ROW_WORDS: usize = 16;
 const REFUSED: usize = 3;
 const RECORD_WORDS: usize = 5;
-/// How often a row is read anew that is being written.
+/// Attempts to read a row that is being written.
 const READS: u32 = 1000;
-/// So often is looked, with so much time between, where a thread cannot be marked.
+/// Number of listings, and the time between them, while a thread cannot be marked.
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// A thread of a program that was on a CPU when it was listed.
+/// A thread of a program that was on a CPU at the last listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     program: usize,
-    /// Since when its time is counted; 0 for since it began. On the monotonic clock, in nanoseconds.
+    /// Start of its counted time, in nanoseconds on the monotonic clock; 0 for the thread's beginning.
     since: u64,
 }
 
-/// The programs at work.
+/// The attached programs.
 #[derive(Debug)]
 pub struct Residing {
     object: Object,
     rows: MappedWords,
     times: MappedWords,
-    /// How many programs are watched.
+    /// The number of measured programs.
     programs: usize,
     processors: usize,
-    /// By CPU: the thread that ran there when threads were listed last.
+    /// By CPU: the thread that ran there at the last listing.
     seen: Vec<Option<Seen>>,
     alive: BTreeSet<usize>,
 }
 
 impl Residing {
-    /// Begins to measure. A program is a process with everything that descends from it; what descends from several belongs to the
-    /// nearest. Programs are known by their places in `pids` from then on.
+    /// Starts measuring. A program is a process with all its descendants; a descendant of several belongs to the nearest. Later calls
+    /// identify programs by their index in `pids`.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel takes the programs not.
+    /// [`Refused`] if the kernel rejects the BPF programs.
     pub fn open(pids: &[u32], processors: u32) -> Result<Residing, Refused> {
         let programs = pids.len().max(1);
         let (rows, words) = (processors.max(1), (processors.max(1) as usize).saturating_mul(programs));
@@ -72,8 +72,7 @@ impl Residing {
         let seen = vec![None; processors];
         let mut residing =
             Residing { object, rows, times, programs, processors, seen, alive: BTreeSet::new() };
-        // What was forked while threads were marked may have been passed over: look again. A kernel in the middle of another mark may
-        // refuse one, and is asked again.
+        // List again: threads forked during the marking may have been missed, and the kernel may refuse a mark while it sets another.
         let mut marked = residing.list()?;
         for _ in 0..LOOKS {
             let again = residing.list()?;
@@ -89,10 +88,10 @@ impl Residing {
         Ok(residing)
     }
 
-    /// Marks threads that have no mark yet, and finds out which run. Returns how many have one.
+    /// Marks unmarked threads, and finds the running ones. Returns the number of marked threads.
     ///
     /// # Errors
-    /// When the kernel does not list them.
+    /// If the kernel cannot list them.
     pub fn list(&mut self) -> Result<usize, Refused> {
         let mut bytes = Vec::new();
         self.object.iterate(LIST, &mut bytes)?;
@@ -117,20 +116,19 @@ impl Residing {
         Ok(count)
     }
 
-    /// The programs that had a living thread when threads were listed last, by their places.
+    /// Indices of the programs that had a living thread at the last listing.
     #[must_use]
     pub fn alive(&self) -> &BTreeSet<usize> {
         &self.alive
     }
 
-    /// How often the kernel had no memory to follow a thread. Its time is missing until a list finds it again.
+    /// How often a thread could not be marked for lack of kernel memory. Its time is missing until the next listing finds it.
     #[must_use]
     pub fn refused(&self) -> u64 {
         (0..self.processors).map(|at| self.rows.get(at * ROW_WORDS + REFUSED)).sum()
     }
 
-    /// Nanoseconds that each program ran on a CPU until `now`, a moment of the monotonic clock. Reads memory only; no CPU is
-    /// interrupted.
+    /// Nanoseconds of each program on a CPU until `now` (monotonic clock). Reads memory only; interrupts no CPU.
     #[must_use]
     pub fn read(&self, processor: u32, now: u64) -> Vec<u64> {
         let at = processor as usize;
@@ -161,8 +159,8 @@ impl Residing {
     }
 }
 
-/// The program that runs on a CPU, and since when this is not yet counted: of the last switch there, or, when the thread was marked after
-/// that switch, of the list.
+/// The program that runs on a CPU, and the start of its uncounted span: the last switch there, or the mark if the thread was marked after
+/// that switch.
 fn span(since: u64, running: u64, seen: Option<Seen>) -> Option<(usize, u64)> {
     if let Some(seen) = seen.filter(|seen| seen.since > since) {
         return Some((seen.program, seen.since));
@@ -179,9 +177,9 @@ mod tests {
     fn the_span_that_goes_on_belongs_to_the_thread_of_the_last_switch() {
         assert_eq!(span(100, 2, None), Some((1, 100)));
         assert_eq!(span(100, 0, None), None);
-        // Marked before the switch: the switch knows better.
+        // Marked before the switch: the switch is newer.
         assert_eq!(span(100, 0, Some(Seen { program: 0, since: 90 })), None);
-        // Marked while it ran, long after the switch, or without any.
+        // Marked while it ran, long after the switch, or without any switch.
         assert_eq!(span(100, 0, Some(Seen { program: 0, since: 150 })), Some((0, 150)));
         assert_eq!(span(0, 0, Some(Seen { program: 3, since: 150 })), Some((3, 150)));
         assert_eq!(span(0, 0, None), None);

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A facet, a counter or an ability that this machine does not have.
+/// A facet, counter or feature that this machine lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Absent {
     /// The reason, as the second half of a sentence: `the kernel has no cpuset controller`.
     pub why: String,
-    /// What a user could do about it, where there is something.
+    /// A remedy, if one is known.
     pub what_would_help: Option<String>,
 }
 

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The name of one thing that can be set. What the text means is the machine's own business; two equal
-/// texts are the same thing for as long as the machine is up.
+/// The name of a setting. The text has a meaning to its machine only. Equal texts are the same setting until the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Knob(pub String);
@@ -19,37 +18,37 @@ impl fmt::Display for Knob {
 /// The value of a knob, in the spelling that is read back after a write.
 pub type Value = String;
 
-/// What a step does to the memory of a knob's original value.
+/// The effect of a step on the stored original value of a knob.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Baseline {
-    /// Nothing: the knob is ours from its first day to its last.
+    /// None: Millpond creates and removes the knob.
     #[default]
     Ours,
-    /// The first such step keeps `before`; later ones leave what is kept.
+    /// The first such step stores `before`; later ones keep the stored value.
     Keep,
-    /// The knob has its original value again: forget it.
+    /// The knob has its original value again: delete the stored value.
     Release,
 }
 
-/// One knob, from the value it was seen to have to the value it should have.
+/// A knob's present value, and the value it should have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Which.
+    /// The knob.
     pub knob: Knob,
-    /// As read while preparing; `None` when it did not exist.
+    /// The value read during preparation; `None` if the knob did not exist.
     pub before: Option<Value>,
-    /// As it should be; `None` when it should not exist.
+    /// The new value; `None` if the knob should not exist.
     pub after: Option<Value>,
-    /// Whether the value is ours, and whether its original is kept.
+    /// Whether Millpond owns the knob, and whether its original value is stored.
     #[serde(default)]
     pub baseline: Baseline,
-    /// A refusal of this step is a note, not the end of the operation: the machine goes on without it. Used
-    /// for what may resist (a managed interrupt) and for what may vanish (a thread).
+    /// If true, a refusal of this step is a note and does not end the operation. For knobs that can refuse (a managed interrupt) or
+    /// disappear (a thread).
     #[serde(default)]
     pub may_refuse: bool,
-    /// The value falls by itself with a later step of the same change, as the files of a directory do: it is not written, only put
-    /// back.
+    /// A later step of the same change removes this knob as well, as a directory's removal removes its files: the value is not written,
+    /// only restored by an undo.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub falls: bool,
 }

@@ -91,13 +91,13 @@ crate::words! {
 pub const CONTROLS: [Control; 2] = Control::ALL;
 
 crate::words! {
-    /// What sort of holder.
+    /// The kind of a holder.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum HolderKind {
-        /// A project: on Linux a slice of systemd, or a user.
+        /// A project: on Linux a systemd slice, or a user.
         Project = "project",
-        /// A zone: on Linux a unit, a container or another standing cgroup with a name.
+        /// A zone: on Linux a systemd unit, a container or another persistent cgroup with a name.
         Zone = "zone",
         /// A process.
         Process = "process",

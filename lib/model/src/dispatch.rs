@@ -11,17 +11,17 @@ crate::words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "UPPERCASE")]
     pub enum Class {
-        /// The kernel's own threads.
+        /// System: kernel threads.
         Sys = "SYS",
-        /// Time sharing: hogs sink, sleepers rise.
+        /// Time sharing: the priority of threads that use their slices falls, that of sleepers rises.
         Ts = "TS",
-        /// Fixed priority: time slices without movement.
+        /// Fixed priority: time slices at a constant priority.
         Fx = "FX",
-        /// Real time: above all others but interrupts.
+        /// Real time: above all others except interrupts.
         Rt = "RT",
-        /// Interactive: time sharing with a boost for processes in the foreground. Its table is that of TS.
+        /// Interactive: time sharing with a boost for foreground processes. It uses the table of TS.
         Ia = "IA",
-        /// Fair share: a thread that has used more than its shares allow sinks.
+        /// Fair share: the priority of a thread that has used more than its share falls.
         Fss = "FSS",
     }
     else NoSuchClass, NoSuchClass
@@ -42,19 +42,19 @@ pub const RT_LEVELS: usize = 60;
 /// Levels of the fixed-priority table, 0 to 60.
 pub const FX_LEVELS: usize = 61;
 
-/// A row of the time-sharing table. Which level finds the row is said for each column.
+/// A row of the time-sharing table. Each column says which level selects its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TsRow {
-    /// Slice, in ticks; by the system's part of the priority.
+    /// Slice in ticks; by the system priority.
     pub quantum: u32,
-    /// New system part when the slice runs out; by the system's part.
+    /// New system priority after the end of a slice; by the system priority.
     pub tqexp: u8,
-    /// New system part on sleep, wake-up or return from a trap after a long wait; by the system's part.
+    /// New system priority on sleep, wake-up or return from a trap after a long wait; by the system priority.
     pub slpret: u8,
-    /// Seconds since the slice began that count as a long wait when exceeded; by the user-mode priority.
+    /// Seconds since the beginning of the slice; a longer wait is a long wait; by the user-mode priority.
     pub maxwait: u32,
-    /// New system part given by the update each second after a long wait; by the system's part.
+    /// New system priority from the once-per-second update after a long wait; by the system priority.
     pub lwait: u8,
 }
 
@@ -63,13 +63,13 @@ pub struct TsRow {
 #[serde(try_from = "Vec<TsRow>", into = "Vec<TsRow>")]
 pub struct TsTable(Vec<TsRow>);
 
-/// How long a thread runs before it must go to the end of its queue.
+/// The longest run of a thread before it goes to the end of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantum {
-    /// So many clock ticks, at least one.
+    /// Clock ticks, at least one.
     Ticks(u32),
-    /// For ever.
+    /// No limit.
     Infinite,
 }
 
@@ -203,7 +203,7 @@ pub struct DispatchTables {
     pub fss: FssQuantum,
 }
 
-/// The slice of every thread of FSS, in ticks: at least one.
+/// The slice of all FSS threads, in ticks: at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct FssQuantum(u32);

@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 crate::words! {
-    /// What sort of disturbance.
+    /// The kind of a disturbance.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
     pub enum DisturbanceKind {
-        /// The interrupt of a device.
+        /// A device interrupt.
         Device = "device",
-        /// Another CPU wants something done.
+        /// An inter-processor interrupt.
         Ipi = "ipi",
-        /// The CPU's own clock.
+        /// The CPU's timer interrupt.
         Tick = "tick",
-        /// What interrupts left to be done later.
+        /// A softirq.
         Softirq = "softirq",
-        /// A timer that a program set.
+        /// A timer of a program.
         Timer = "timer",
-        /// Work of the kernel, by the function that does it.
+        /// A kernel worker, by the function that it executes.
         Worker = "worker",
-        /// A thread of the kernel.
+        /// A kernel thread.
         Kthread = "kthread",
         /// A thread that is not the job's.
         Task = "task",
-        /// A page of the job that was not there.
+        /// A page fault of the job.
         Fault = "fault",
-        /// Time that the hypervisor took.
+        /// Time taken by the hypervisor.
         Steal = "steal",
-        /// What hardware does that no setting can hold off.
+        /// Hardware activity that no setting prevents (SMI).
         Hardware = "hardware",
     }
 }
@@ -41,7 +41,7 @@ crate::words! {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Doer {
-    /// Neither of these.
+    /// Neither the job nor the measuring program.
     #[default]
     Others,
     /// The job's own.
@@ -50,16 +50,16 @@ pub enum Doer {
     Watcher,
 }
 
-/// What it was that disturbed.
+/// The cause of a disturbance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Cause {
-    /// What sort.
+    /// Its kind.
     pub kind: DisturbanceKind,
-    /// Which of its sort: a device, a function, a thread.
+    /// The device, function or thread.
     pub name: String,
-    /// The thread that sent it, or that it is for, where that is known and is not the name itself.
+    /// The thread that sent it or that it is for, if known and different from the name.
     pub by: Option<String>,
-    /// The source.
+    /// Its origin.
     pub doer: Doer,
 }
 

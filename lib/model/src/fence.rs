@@ -64,33 +64,33 @@ impl From<FenceName> for String {
     }
 }
 
-/// What becomes of other programs.
+/// The treatment of other programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Others {
-    /// They are kept out, and the kernel does not balance load inside: a thread stays on the CPU on which it is.
+    /// They are kept out, and the kernel does not balance load inside: a thread stays on its CPU.
     Isolated,
-    /// They are kept out, and load is balanced inside.
+    /// They are kept out, and the kernel balances load inside.
     #[default]
     Out,
     /// They may run there as well.
     In,
 }
 
-/// A setting of the whole machine that a fence may ask for beside.
+/// A setting of the whole machine that a fence may request as well.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum MachineSetting {
-    /// Whether pages move to the NUMA node that uses them; for that the kernel takes them from their program now and then.
+    /// Whether the kernel moves pages to the NUMA node that uses them; to find out, it unmaps pages now and then.
     NumaBalancing,
-    /// Seconds between two collections of what a CPU has counted of memory.
+    /// Seconds between two collections of a CPU's memory statistics.
     #[serde(rename = "stat-interval-s")]
     StatInterval,
-    /// Whether timers of idle CPUs go to busy ones.
+    /// Whether timers of idle CPUs move to busy ones.
     TimerMigration,
-    /// Whether CPUs may run faster than they can for long.
+    /// Whether CPUs may exceed their sustained frequency.
     Turbo,
 }
 
@@ -156,7 +156,7 @@ fn is_not(flag: &bool) -> bool {
     !flag
 }
 
-/// A part of a [`Shelter`], as a profile names it.
+/// A setting of a [`Shelter`], by its key in a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShelterItem {
@@ -245,31 +245,31 @@ impl Fencing {
     }
 }
 
-/// What came of measuring whether a fence is quiet.
+/// The result of measuring the noise on a fence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
-    /// When it ended.
+    /// End of the measurement.
     #[schemars(with = "i64")]
     pub at: WallTime,
-    /// How long was measured, in nanoseconds.
+    /// Length of the measurement, in nanoseconds.
     #[schemars(with = "u64")]
     pub length: Nanos,
-    /// The limit, as it was typed: `50us`.
+    /// The limit as typed: `50us`.
     pub limit: String,
-    /// Whether it was kept.
+    /// Whether noise stayed within the limit.
     pub outcome: ProofOutcome,
 }
 
-/// Whether a limit was kept.
+/// Whether noise stayed within a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProofOutcome {
-    /// It was.
+    /// It did.
     Kept,
-    /// It was not.
+    /// It did not.
     Broken,
-    /// It cannot be told.
+    /// It could not be determined.
     Unknown,
 }
 

@@ -66,14 +66,14 @@ pub enum MomentKind {
     End,
 }
 
-/// Something else that used the CPU.
+/// Another activity on the CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sharer {
-    /// What: an interrupt, a softirq or a thread.
+    /// An interrupt, a softirq or a thread.
     pub what: String,
     /// How often it ran.
     pub times: u64,
-    /// How long together.
+    /// Its total time.
     #[serde(rename = "ns")]
     pub ran: Nanos,
 }

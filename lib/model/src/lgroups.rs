@@ -30,15 +30,15 @@ impl fmt::Display for GroupId {
 }
 
 crate::words! {
-    /// What an lgroup is in the tree.
+    /// The position of an lgroup in the tree.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum GroupKind {
-        /// It has everything. On a machine of one node it is a leaf too.
+        /// The whole machine. On a machine with one node it is also a leaf.
         Root = "root",
-        /// It has several nodes, and not all.
+        /// Several nodes, but not all.
         Intermediate = "intermediate",
-        /// A node.
+        /// A single node.
         Leaf = "leaf",
     }
 }
@@ -188,16 +188,16 @@ fn chain(node: usize, row: &[u64]) -> Vec<Vec<usize>> {
 }
 
 crate::words! {
-    /// How much a thread prefers an lgroup.
+    /// A thread's affinity for an lgroup.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Affinity {
-        /// Not at all.
+        /// No preference.
         #[default]
         None = "none",
-        /// Where nothing speaks against it.
+        /// Preferred unless something prevents it.
         Weak = "weak",
-        /// As long as it can run there.
+        /// Preferred whenever the thread can run there.
         Strong = "strong",
     }
     else NoSuchAffinity, NoSuchAffinity

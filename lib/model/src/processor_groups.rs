@@ -99,11 +99,11 @@ impl Relationship {
 }
 
 crate::words! {
-    /// A part of the machine that one can touch.
+    /// A hardware part of the machine.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Physical {
-        /// All of it.
+        /// The whole machine.
         System = "system",
         /// A chip.
         Chip = "chip",

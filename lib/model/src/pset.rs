@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 crate::words! {
-    /// How a set is enforced. A machine reports what it really did, never what was hoped for.
+    /// How a set is enforced, as the machine actually achieved it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum PsetMode {
-        /// Exclusive, and every member was moved or started by us.
+        /// Exclusive; every member was moved or started by Millpond.
         Own = "own",
-        /// Exclusive around one group of processes that stays where it stands.
+        /// Exclusive, around one cgroup that stays where it is.
         InPlace = "in-place",
-        /// Members are confined and other threads were moved aside; new threads may intrude until the next check.
+        /// Members are confined and other threads were moved away; new threads may run there until the next check.
         Steered = "steered",
         /// Members are confined; other threads are not pushed out.
         Shared = "shared",
-        /// Cooperative: only the threads that were bound know about it.
+        /// Cooperative: only the bound threads are confined.
         Affinity = "affinity",
     }
     else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "set mode" }
@@ -108,7 +108,7 @@ impl Former {
 /// A CPU changes sets; 0 is the default set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Move {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
     /// The set that it leaves.
     pub from: PsetId,

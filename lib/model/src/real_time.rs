@@ -2,28 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a setting does to a real-time thread.
+/// The effect of a setting on real-time threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// Nothing that it could be rid of.
+    /// None, or none that can be avoided.
     Good,
-    /// It may make the thread late.
+    /// It may make a thread late.
     Delays,
-    /// The machine does not say how it is set.
+    /// The machine does not report the setting.
     Unknown,
 }
 
-/// One setting.
+/// A kernel setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RealTimeSetting {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How it is set, and what follows from that.
+    /// Its value and the consequence.
     pub is: String,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
-    /// What would help, where something would.
+    /// A remedy, if one is known.
     pub remedy: Option<String>,
 }
 

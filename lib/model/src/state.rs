@@ -6,25 +6,25 @@
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// What a CPU may be used for.
+    /// The state of a CPU.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum State {
         /// Runs threads and takes interrupts.
         OnLine = "on-line",
-        /// Taken out by an administrator: runs nothing.
+        /// Taken off-line by an administrator: runs nothing.
         OffLine = "off-line",
-        /// Runs threads, sheltered from device interrupts.
+        /// Runs threads, without device interrupts.
         NoIntr = "no-intr",
-        /// Off-line, but management software may take it back into use by itself.
+        /// Off-line; management software may put it on-line again.
         Spare = "spare",
-        /// Off-line and diagnosed bad: needs force to leave.
+        /// Off-line because of a diagnosed fault: needs force to leave this state.
         Faulted = "faulted",
         /// Without power.
         PoweredOff = "powered-off",
-        /// An SMT sibling that was switched off.
+        /// An SMT sibling with SMT switched off.
         Disabled = "disabled",
-        /// Not determinable.
+        /// Unknown.
         Unknown = "unknown",
     }
     else crate::ParseIdError, |text| crate::ParseIdError { text, noun: "CPU state" }

@@ -42,7 +42,7 @@ pub struct Processor {
 }
 
 crate::words! {
-    /// Cores of one machine may differ.
+    /// The kind of a core.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum CoreKind {
@@ -51,13 +51,13 @@ crate::words! {
         Uniform = "uniform",
         /// The fast cores of a hybrid machine.
         Performance = "performance",
-        /// The frugal cores of a hybrid machine.
+        /// The slower, power-saving cores of a hybrid machine.
         Efficiency = "efficiency",
     }
     else ParseIdError, |text| ParseIdError { text, noun: "core type" }
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {

@@ -10,21 +10,21 @@ use serde::Serialize;
 pub enum Change {
     /// CPUs became active.
     Added(CpuSet),
-    /// CPUs are active no more.
+    /// CPUs became inactive.
     Removed(CpuSet),
-    /// A set was made.
+    /// A set was created.
     Created(PsetId),
     /// A set was destroyed.
     Destroyed(PsetId),
-    /// A CPU went from one set to another; set 0 stands for none.
+    /// A CPU moved from one set to another; set 0 means none.
     #[serde(untagged)]
     Moved {
-        /// Which.
+        /// The CPU.
         #[serde(rename = "moved")]
         cpu: CpuId,
-        /// From.
+        /// The old set.
         from: PsetId,
-        /// To.
+        /// The new set.
         to: PsetId,
     },
 }

@@ -38,24 +38,24 @@ pub fn cycles_per_instruction(cycles: u64, instructions: u64) -> Option<f64> {
     (instructions > 0).then(|| cycles as f64 / instructions as f64)
 }
 
-/// How values are distributed.
+/// A distribution of values.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Distribution {
-    /// How many there are.
+    /// The number of values.
     pub samples: usize,
-    /// The least.
+    /// The minimum.
     #[serde(serialize_with = "crate::digits::millionths")]
     pub min: f64,
-    /// The least that half of them do not exceed.
+    /// The median, by nearest rank.
     #[serde(serialize_with = "crate::digits::millionths")]
     pub median: f64,
-    /// The least that nine tenths do not exceed.
+    /// The 90th percentile, by nearest rank.
     #[serde(serialize_with = "crate::digits::millionths")]
     pub p90: f64,
-    /// The least that 99 hundredths do not exceed.
+    /// The 99th percentile, by nearest rank.
     #[serde(serialize_with = "crate::digits::millionths")]
     pub p99: f64,
-    /// The greatest.
+    /// The maximum.
     #[serde(serialize_with = "crate::digits::millionths")]
     pub max: f64,
 }

@@ -19,26 +19,26 @@ pub enum Limit {
     Rate(f64),
 }
 
-/// One cause on all watched CPUs. Null is what is not known of one of them.
+/// A cause on all watched CPUs. Null: unknown on at least one of them.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct QuietLine {
-    /// What.
+    /// The cause.
     #[serde(flatten)]
     pub cause: Cause,
-    /// A process behind it.
+    /// A process that caused it.
     pub pid: Option<Pid>,
-    /// On which CPUs.
+    /// The CPUs.
     #[serde(rename = "processors")]
     pub cpus: CpuSet,
-    /// How often.
+    /// The number of occurrences.
     pub count: Option<u64>,
-    /// How often a second of the watch.
+    /// Occurrences per second.
     #[serde(serialize_with = "thousandths")]
     pub rate: Option<f64>,
-    /// The longest.
+    /// The longest occurrence.
     #[serde(rename = "longest_ns")]
     pub longest: Option<Nanos>,
-    /// All.
+    /// The total time.
     #[serde(rename = "total_ns")]
     pub total: Option<Nanos>,
     /// Percent of the time of all watched CPUs.

@@ -25,28 +25,28 @@ pub fn head(machine: &str, time: &str, interval_s: f64) -> Value {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event<'a> {
-    /// What was counted on a CPU in an interval.
+    /// Counts of a CPU in an interval.
     Tick {
-        /// When the interval ended, since the beginning.
+        /// End of the interval, in seconds since the start.
         #[serde(serialize_with = "millionths")]
         time_s: f64,
-        /// How long it was.
+        /// Length of the interval, in seconds.
         #[serde(serialize_with = "millionths")]
         elapsed_s: f64,
-        /// Which.
+        /// The CPU.
         cpu: CpuId,
-        /// The set that it is in.
+        /// Its set.
         pset: PsetId,
-        /// The node that it is in, as the machine numbers it.
+        /// Its node, in the machine's numbering.
         lgroup: LgrpId,
-        /// What is counted, as it was typed.
+        /// The event set as typed.
         spec: &'a str,
-        /// Null where counters never counted.
+        /// Null if the counters never counted.
         counts: Option<Vec<Count<'a>>>,
         /// The part of the interval in which they counted, 0 to 1. Counts are scaled by it.
         #[serde(serialize_with = "millionths")]
         share: f64,
-        /// Cycles per instruction, where both are counted.
+        /// Cycles per instruction, if both are counted.
         #[serde(serialize_with = "millionths")]
         cpi: Option<f64>,
         /// The clock of the CPU (`-t`).
@@ -55,47 +55,47 @@ pub enum Event<'a> {
     },
     /// The sums of all CPUs, at the end.
     Total {
-        /// When the last interval ended, since the beginning.
+        /// End of the last interval, in seconds since the start.
         #[serde(serialize_with = "millionths")]
         time_s: f64,
-        /// How many CPUs.
+        /// The number of CPUs.
         cpus: usize,
-        /// What is counted, as it was typed.
+        /// The event set as typed.
         spec: &'a str,
         /// The sums.
         counts: Vec<Count<'a>>,
-        /// Cycles per instruction, where both are counted.
+        /// Cycles per instruction, if both are counted.
         #[serde(serialize_with = "millionths")]
         cpi: Option<f64>,
     },
-    /// How cycles per instruction are distributed (`--cpi`), at the end.
+    /// Distributions of cycles per instruction (`--cpi`), at the end.
     Cpi {
-        /// Of all lines, of each set, each lgroup, each CPU.
+        /// Over all lines, and per set, lgroup and CPU.
         distributions: Vec<Distributed<'a>>,
     },
 }
 
-/// How often an event was counted.
+/// The count of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Count<'a> {
     /// The counter.
     pub pic: u32,
     /// Its event.
     pub event: &'a str,
-    /// How often.
+    /// Its count.
     pub count: u64,
 }
 
-/// A clock, as the machine calls it.
+/// A clock of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Clock<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How far it went.
+    /// Its advance.
     pub count: u64,
 }
 
-/// A distribution, and of what it is.
+/// A distribution and its subject.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Distributed<'a> {
     /// `all`, `set 1`, `lgroup 0`, `cpu 3`.
@@ -219,21 +219,21 @@ pub fn parse(text: &str) -> Result<Recording, RecordingError> {
     Ok(recording)
 }
 
-/// A figure of two recordings, each null where a recording lacks it.
+/// A figure of two recordings; null if a recording lacks it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Figure {
     /// `EVENT/s` per second and CPU; `cpi`, cycles per instruction of all samples; `cpi min` and others, of the samples.
     pub figure: String,
-    /// Of the first.
+    /// In the first recording.
     #[serde(rename = "A")]
     pub a: Option<f64>,
-    /// Of the second.
+    /// In the second recording.
     #[serde(rename = "B")]
     pub b: Option<f64>,
-    /// The second by the first.
+    /// The second divided by the first.
     #[serde(rename = "B/A")]
     pub ratio: Option<f64>,
-    /// Behind the point.
+    /// Digits after the decimal point.
     #[serde(skip)]
     digits: usize,
 }

@@ -20,42 +20,42 @@ pub enum Replay {
     Followed,
 }
 
-/// One decision of one policy.
+/// A policy's decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
-    /// What it moves.
+    /// Its moves.
     pub moves: Vec<Move>,
-    /// CPUs lacking in the interval before.
+    /// Missing CPUs during the interval before.
     pub found: f64,
-    /// CPUs that should be lacking after it.
+    /// Expected missing CPUs after it.
     pub expected: f64,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// The two answers to one frame.
+/// Both decisions for one frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
-    /// When, in nanoseconds since boot.
+    /// Time of the decision, in nanoseconds since boot.
     pub at: Nanos,
-    /// How long the interval was, in nanoseconds.
+    /// Length of the interval, in nanoseconds.
     pub elapsed: Nanos,
-    /// The recorded one.
+    /// The recorded decision.
     pub recorded: Answer,
-    /// The other policy's.
+    /// The other policy's decision.
     pub asked: Answer,
 }
 
-/// All answers of one policy.
+/// All decisions of a policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
     /// CPUs moved.
     pub moves: usize,
-    /// Decisions that moved any.
+    /// Decisions that moved CPUs.
     pub batches: usize,
-    /// CPUs lacking, averaged over time.
+    /// Missing CPUs, a mean over time.
     pub found: f64,
-    /// CPUs that should be lacking after each decision, averaged over time.
+    /// Expected missing CPUs after each decision, a mean over time.
     pub expected: f64,
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The rules of the scheduling classes TS, IA and FX: what an event does to the state of one thread, by the dispatch tables.
+ * The rules of the scheduling classes TS, IA and FX: how an event changes the scheduling state of one thread, by the dispatch tables.
  *
- * The rules know no kernel, no clock and no queue. They are compiled twice: for BPF, where they schedule a running machine (a slice is in
- * nanoseconds), and for the host, where the same random events go through them and through the simulator (a slice is in clock ticks).
- * Their source is the reference of Solaris' scheduler, sections 3.2 to 3.6; where the reference names a step, the name is kept.
+ * The rules use no kernel, clock or queue. They are compiled twice: for BPF, where they schedule a running machine (slices in nanoseconds),
+ * and for the host, where tests compare them with the simulator (slices in clock ticks). They follow ts_dptbl(5), fx_dptbl(5) and
+ * priocntl(1); names of columns and steps are Solaris' own.
  *
  *   event                        rule                        afterwards the thread goes
  *   a part of the slice passed   rule_charge                 on, or asks for another thread (1)
@@ -21,8 +21,8 @@
  *   its terminal's foreground    rule_foreground             the same
  *   becomes another one
  *
- * For the verifier of BPF: no loop without a constant bound, no pointer arithmetic, no memory but what is handed in. For the same reason a
- * level is limited where it indexes a table, and where a table names it: any tables and any state lead to levels, and no sum overflows.
+ * For the BPF verifier: every loop has a constant bound, there is no pointer arithmetic, and no memory but the arguments is used. Levels
+ * are limited where they index a table and where they come from one: any tables and any state lead to valid levels, and no sum overflows.
  */
 #ifndef MILLPOND_RULES_H
 #define MILLPOND_RULES_H
@@ -30,21 +30,21 @@
 enum {
 	RULE_TS_LEVELS = 60,
 	RULE_TS_TOP = 59,
-	/* The system's part of the priority of a thread that enters TS or IA. */
+	/* The system priority (cpupri) of a thread that enters TS or IA. */
 	RULE_TS_ENTRY = 29,
 	RULE_FX_LEVELS = 61,
 	RULE_FX_TOP = 60,
-	/* The user's part is at most this, and at least its negative. */
+	/* The largest user priority (upri); its negative is the smallest. */
 	RULE_UPRI_MAX = 60,
-	/* What the foreground is worth in IA, and the background costs. */
+	/* IA: added to the level in the foreground, subtracted in the background. */
 	RULE_IA_BOOST = 10,
-	/* Below every level: threads that run only where nothing else wants to. */
+	/* The level below all others: threads that run only on otherwise idle CPUs. */
 	RULE_BACKGROUND = -1,
 	RULE_SYS_LOWEST = 60,
 	RULE_SYS_HIGHEST = 99,
 };
 
-/* The classes by the numbers that Solaris gives them; the last one is what Linux calls SCHED_IDLE. */
+/* Solaris' class numbers; the last one is Linux' SCHED_IDLE. */
 enum rule_class {
 	RULE_SYS = 0,
 	RULE_TS = 1,
@@ -53,68 +53,68 @@ enum rule_class {
 	RULE_IDLE = 5,
 };
 
-/* Where a thread goes among the equals of its level. */
+/* The end of its level's queue that a thread goes to. */
 enum rule_end {
 	RULE_FRONT = 0,
 	RULE_BACK = 1,
-	/* It keeps its place; of a change by a user alone. */
+	/* It keeps its place; only after a change by a user. */
 	RULE_STAYS = 2,
 };
 
-/* Where a thread is when a user changes it. */
+/* The place of a thread when a user changes it. */
 enum rule_place {
 	RULE_ASLEEP = 0,
 	RULE_QUEUED = 1,
 	RULE_RUNNING = 2,
-	/* It runs, and after the change something better waits for its CPU. */
+	/* It runs, and after the change a thread of a higher level waits for its CPU. */
 	RULE_OUTRANKED = 3,
 };
 
 #define RULE_FOREVER 0x7fffffffffffffffLL
 
-/* A level of the table of TS and IA. */
+/* A row of the TS and IA table. cpupri selects the row; for maxwait the level does. */
 struct rule_ts_row {
-	/* The slice of this level of the system's part, and the level after it was used up. */
+	/* The slice, and the cpupri after its end. */
 	long long quantum;
 	int tqexp;
-	/* The level after too long a wait: back in user mode, and waiting or asleep. */
+	/* The cpupri after too long a wait: on the return to user mode, and while queued or asleep. */
 	int slpret;
 	int lwait;
-	/* More seconds than these, counted at this level of the sum, are too long a wait. */
+	/* The longest wait in seconds; a longer one is too long. */
 	unsigned int maxwait;
 };
 
 struct rule_tables {
 	struct rule_ts_row ts[RULE_TS_LEVELS];
-	/* The slice of each level of FX, for who asks for none. */
+	/* The default slices of FX, by level. */
 	long long fx[RULE_FX_LEVELS];
-	/* The slice of threads of the kernel, and of those that run when nothing else wants to. */
+	/* The slice of kernel threads and of SCHED_IDLE threads. */
 	long long sys;
 };
 
 struct rule_thread {
-	/* What is left of the slice; below 0 when it was overrun. */
+	/* Rest of the slice; negative after an overrun. */
 	long long timeleft;
 	/* FX: the slice. */
 	long long quantum;
-	/* TS, IA: seconds since the slice began, as the update counts them. */
+	/* TS, IA: seconds since the slice began, counted by the once-per-second update. */
 	unsigned int dispwait;
 	/* enum rule_class */
 	int klass;
-	/* TS, IA: the system's part, the user's part, its limit, and what being in the foreground is worth. */
+	/* TS, IA: system priority, user priority, its limit, and the IA boost. */
 	int cpupri;
 	int upri;
 	int uprilim;
 	int boost;
-	/* The level: -1 to 99. Of TS and IA the sum of the parts, 0 to 59. */
+	/* The level, -1 to 99. In TS and IA the sum of the three parts, limited to 0 to 59. */
 	int pri;
-	/* 1: when it leaves its CPU it goes behind its equals, with a full slice. */
+	/* 1: when it leaves its CPU it goes to the back of its level, with a full slice. */
 	int back;
 };
 
 #define RULE static inline __attribute__((always_inline, unused))
 
-/* A loop over `i` from 0 to below a constant. BPF has one of its own, whose rounds are not verified one by one. */
+/* A loop over `i` from 0 below a constant. For BPF the includer defines one whose iterations are not verified one by one. */
 #ifndef RULE_FOR
 #define RULE_FOR(i, count) for (i = 0; i < (count); i++)
 #endif
@@ -138,7 +138,7 @@ RULE int rule_is_ts(const struct rule_thread *s)
 	return s->klass == RULE_TS || s->klass == RULE_IA;
 }
 
-/* The level that results from the parts. */
+/* Computes the level from its parts. */
 RULE void rule_level(struct rule_thread *s)
 {
 	long long sum = (long long)s->cpupri + s->upri + s->boost;
@@ -146,7 +146,7 @@ RULE void rule_level(struct rule_thread *s)
 	s->pri = sum < 0 ? 0 : sum > RULE_TS_TOP ? RULE_TS_TOP : (int)sum;
 }
 
-/* The system's part becomes one that a table names, and a new wait begins. */
+/* Sets cpupri to a value of a table, and starts a new wait. */
 RULE void rule_move(struct rule_thread *s, int level)
 {
 	s->cpupri = rule_clamp(level, 0, RULE_TS_TOP);
@@ -166,13 +166,13 @@ RULE int rule_ia_boost(int klass, int foreground)
 	return klass != RULE_IA ? 0 : foreground ? RULE_IA_BOOST : -RULE_IA_BOOST;
 }
 
-/* The end at which a thread of IA is queued; others say it themselves. */
+/* The queue end for a thread of IA; for other classes `otherwise`. */
 RULE int rule_end_of(const struct rule_thread *s, int otherwise)
 {
 	return s->klass != RULE_IA ? otherwise : s->boost > 0 ? RULE_FRONT : RULE_BACK;
 }
 
-/* The slice of an FX level for who names none. */
+/* The default slice of an FX level. */
 RULE long long rule_fx_quantum(const struct rule_tables *t, int level)
 {
 	unsigned int at = level;
@@ -183,8 +183,8 @@ RULE long long rule_fx_quantum(const struct rule_tables *t, int level)
 }
 
 /*
- * Enters a class. TS, IA, FX: `uprilim` and `upri`; IA: whether it is in the foreground; FX: the slice. SYS: `upri` is the level. The limits are those of
- * the class, and the priority's limit is the given one.
+ * Enters a class. TS, IA, FX: `uprilim` and `upri`; IA: `foreground`; FX: `quantum`. SYS: `upri` is the level. Values are limited to the
+ * ranges of the class, and `upri` to `uprilim`.
  */
 RULE void rule_enter(struct rule_thread *s, const struct rule_tables *t, int klass, int uprilim, int upri, int foreground,
 		     long long quantum)
@@ -212,7 +212,7 @@ RULE void rule_enter(struct rule_thread *s, const struct rule_tables *t, int kla
 	s->timeleft = rule_slice(s, t);
 }
 
-/* The slice was used up: the system's part falls. The slice is filled later. */
+/* The slice has ended: lowers cpupri. The caller refills the slice. */
 RULE void rule_expire(struct rule_thread *s, const struct rule_tables *t)
 {
 	if (!rule_is_ts(s))
@@ -224,7 +224,7 @@ RULE int rule_charge(struct rule_thread *s, const struct rule_tables *t, long lo
 {
 	if (s->timeleft == RULE_FOREVER)
 		return 0;
-	/* Without a sign: no number that a thread could begin with makes this undefined. */
+	/* Unsigned arithmetic: any `timeleft` is defined behaviour. */
 	s->timeleft = (long long)((unsigned long long)s->timeleft - (unsigned long long)ran);
 	if (s->timeleft > 0)
 		return 0;
@@ -238,7 +238,7 @@ RULE void rule_surrender(struct rule_thread *s)
 	s->back = 1;
 }
 
-/* Leaves its CPU against its will: what was not used of the slice stays, unless it goes to the back. */
+/* The thread is preempted: it keeps the rest of its slice, unless it goes to the back. */
 RULE int rule_preempt(struct rule_thread *s, const struct rule_tables *t)
 {
 	if (!s->back)
@@ -254,7 +254,7 @@ RULE int rule_waited_too_long(const struct rule_thread *s, const struct rule_tab
 	return rule_is_ts(s) && s->dispwait > rule_row(t, s->pri)->maxwait;
 }
 
-/* The boost that a thread gets which waited too long: when it sleeps, wakes up, or returns to user mode. 1: it got it. */
+/* Boosts a thread that waited too long: before a sleep, at a wake-up, on the return to user mode. Returns 1 if it did. */
 RULE int rule_boost_if_due(struct rule_thread *s, const struct rule_tables *t)
 {
 	if (!rule_waited_too_long(s, t))
@@ -279,7 +279,7 @@ RULE int rule_wakeup(struct rule_thread *s, const struct rule_tables *t, int sam
 	return rule_end_of(s, same_tick ? RULE_FRONT : RULE_BACK);
 }
 
-/* Seconds that passed; more than the counter holds are as many as it holds. */
+/* Adds seconds to dispwait, which saturates. */
 RULE void rule_count(struct rule_thread *s, unsigned long long seconds)
 {
 	unsigned long long sum = s->dispwait + seconds;
@@ -295,7 +295,7 @@ RULE int rule_update_running(struct rule_thread *s, const struct rule_tables *t)
 	return rule_waited_too_long(s, t);
 }
 
-/* The system's part becomes that of a thread that waited long. */
+/* Sets cpupri to lwait, after too long a wait. */
 RULE void rule_promote(struct rule_thread *s, const struct rule_tables *t)
 {
 	rule_move(s, rule_row(t, s->cpupri)->lwait);
@@ -314,25 +314,25 @@ RULE int rule_update_queued(struct rule_thread *s, const struct rule_tables *t)
 	return 1;
 }
 
-/* Seconds that one stay at a level takes before the thread is promoted, from `dispwait` on. */
+/* Seconds until the thread is promoted at its present level, from `dispwait` on. */
 RULE unsigned long long rule_until_promoted(const struct rule_thread *s, const struct rule_tables *t)
 {
 	unsigned int most = rule_row(t, s->pri)->maxwait;
 
-	/* No count is more than this one: it is never promoted. */
+	/* dispwait cannot exceed this limit: the thread is never promoted. */
 	if (most == 0xffffffffU)
 		return 0xffffffffffffffffULL;
 	return most > s->dispwait ? (unsigned long long)most + 1 - s->dispwait : 1;
 }
 
-/* A function that loops call. BPF has it apart, where it is verified once and not for each round. */
+/* A function called in loops. For BPF the includer makes it a separate function, which is verified once instead of per iteration. */
 #ifndef RULE_ROUND
 #define RULE_ROUND RULE
 #endif
 
 /*
- * One promotion of a thread that waits for `seconds` more, if that is long enough for it; else the seconds are counted. `queued`: its slice is filled.
- * Gives the seconds that are left.
+ * Applies one promotion to a thread that waits for `seconds`, if they suffice; else counts them. `queued`: refills the slice. Returns the
+ * remaining seconds.
  */
 RULE_ROUND unsigned long long rule_wait_one(struct rule_thread *s, const struct rule_tables *t, unsigned long long seconds, int queued)
 {
@@ -357,7 +357,7 @@ RULE_ROUND unsigned long long rule_wait_one(struct rule_thread *s, const struct 
 	return seconds - until;
 }
 
-/* The seconds that one promotion takes. */
+/* Applies one promotion. Returns the seconds that it takes. */
 RULE_ROUND unsigned long long rule_promote_one(struct rule_thread *s, const struct rule_tables *t)
 {
 	unsigned long long until;
@@ -369,12 +369,12 @@ RULE_ROUND unsigned long long rule_promote_one(struct rule_thread *s, const stru
 	return until;
 }
 
-/* After so many promotions a thread goes through levels that it has been at: there are no more levels than these. */
+/* After this many promotions a level has occurred twice, because there are only this many levels. */
 #define RULE_ROUNDS RULE_TS_LEVELS
 
 /*
- * So many updates at once of a thread that waits: the same as one after the other. What a promotion leads to depends on the level alone, so
- * that after as many promotions as there are levels the rest repeats itself: whole repetitions are left out.
+ * Applies `seconds` once-per-second updates to a waiting thread; the result is the same as of single updates. A promotion depends on the
+ * level alone, so after as many promotions as there are levels the sequence is periodic: whole periods are skipped.
  */
 RULE void rule_wait(struct rule_thread *s, const struct rule_tables *t, unsigned long long seconds, int queued)
 {
@@ -410,7 +410,7 @@ RULE void rule_update_asleep(struct rule_thread *s, const struct rule_tables *t,
 	rule_wait(s, t, seconds, 0);
 }
 
-/* It lets others go first. */
+/* The thread yields its CPU. */
 RULE int rule_yield(struct rule_thread *s, const struct rule_tables *t)
 {
 	if (s->timeleft <= 0) {
@@ -429,7 +429,10 @@ RULE void rule_fork_child(struct rule_thread *child, const struct rule_thread *p
 	child->timeleft = rule_slice(child, t);
 }
 
-/* The parent pays for a child: in TS and IA a level. 1: it gives up its CPU and goes to the back, so that the child goes first. */
+/*
+ * The parent pays for its child: in TS and IA with the level of an ended slice. Returns 1 if it gives up its CPU and goes to the back, so
+ * that the child runs first.
+ */
 RULE int rule_fork_parent(struct rule_thread *s, const struct rule_tables *t)
 {
 	if (rule_is_ts(s)) {
@@ -442,7 +445,7 @@ RULE int rule_fork_parent(struct rule_thread *s, const struct rule_tables *t)
 	return 1;
 }
 
-/* What a user may set, without what follows from it. */
+/* Stores the parameters that a user may set, without the consequences. */
 RULE void rule_store(struct rule_thread *s, int uprilim, int upri, int foreground, long long quantum)
 {
 	if (rule_is_ts(s)) {
@@ -457,7 +460,7 @@ RULE void rule_store(struct rule_thread *s, int uprilim, int upri, int foregroun
 	}
 }
 
-/* Parameters were changed: a new wait begins. Gives where a thread that is queued goes. */
+/* Parameters have changed: starts a new wait. Returns the queue end for a queued thread. */
 RULE int rule_changed(struct rule_thread *s, const struct rule_tables *t, int place)
 {
 	s->dispwait = 0;
@@ -469,8 +472,8 @@ RULE int rule_changed(struct rule_thread *s, const struct rule_tables *t, int pl
 }
 
 /*
- * The process group of a thread of IA came to the foreground of its terminal, or left it (section 3.5). `place` and what it gives are those of rule_set.
- * Nothing happens to a thread that has it already, or is of another class.
+ * The process group of an IA thread enters or leaves the foreground of its terminal. `place` and the result are as in rule_set. No effect
+ * if the boost is already right, or for other classes.
  */
 RULE int rule_foreground(struct rule_thread *s, const struct rule_tables *t, int foreground, int place)
 {
@@ -482,8 +485,8 @@ RULE int rule_foreground(struct rule_thread *s, const struct rule_tables *t, int
 }
 
 /*
- * A user sets parameters, or another class. `place` is where the thread is; whether something better waits is asked of the state that
- * `rule_store` makes. Sets what `rule_preempt` does later, and the slice. Gives where a thread that is queued goes; other places ignore it.
+ * A user sets parameters or another class. `place` is the thread's place; RULE_OUTRANKED refers to the state after `rule_store`. Prepares
+ * the next `rule_preempt`, and sets the slice. Returns the queue end for a queued thread; for other places it has no meaning.
  */
 RULE int rule_set(struct rule_thread *s, const struct rule_tables *t, int klass, int uprilim, int upri, int foreground,
 		  long long quantum, int place)
@@ -502,15 +505,15 @@ RULE int rule_set(struct rule_thread *s, const struct rule_tables *t, int klass,
 	return rule_is_ts(s) ? rule_changed(s, t, place) : RULE_STAYS;
 }
 
-/* The user's part for `nice`, -20 to 19: three for each, -57 to 60. */
+/* The user priority for a nice value from -20 to 19: three per step, -57 to 60. */
 RULE int rule_nice(int nice)
 {
 	return -3 * rule_clamp(nice, -20, 19);
 }
 
 /*
- * The key of a thread in a queue that is ordered by key, the smallest first: by level, then first come, first served among those at the
- * back (equal keys stay in the order of arrival); at the front, who came last goes first (`arrival`, in any unit that grows).
+ * The key of a thread in a queue ordered by key, smallest first: higher levels first. Within a level, the back is first come, first served
+ * (equal keys keep their order of arrival), and the front is last come, first served (`arrival`, in any unit that grows).
  */
 #define RULE_KEY_SHIFT 48
 #define RULE_KEY_BACK (1ULL << 47)

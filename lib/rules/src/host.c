@@ -1,9 +1,9 @@
-/* Every rule of rules.h as a function that a program can link, and the layout of its types. */
+/* Each rule of rules.h as a linkable function, and the layout of its types. */
 #include "rules.h"
 
 #include <stddef.h>
 
-/* A rule with what it takes and what it is handed, as a function. */
+/* Defines a function for a rule: its parameters, and the arguments to pass. */
 #define HOST(type, name, parameters, arguments) \
 	type millpond_##name parameters; \
 	type millpond_##name parameters { return name arguments; }
@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct rule_ts_row) == 24, "a row has no gap");
 _Static_assert(sizeof(struct rule_tables) == 24 * RULE_TS_LEVELS + 8 * RULE_FX_LEVELS + 8, "tables have no gap");
 _Static_assert(sizeof(struct rule_thread) == 48, "a thread has no gap");
 
-/* Sizes and offsets, in the order in which the test of the Rust types lists them. */
+/* Sizes and offsets, in the order of the test of the Rust types. */
 extern const count millpond_rule_layout[];
 const count millpond_rule_layout[] = {
 	sizeof(struct rule_ts_row),

@@ -1,18 +1,18 @@
-//! The rules as functions of this program: what `src/host.c` makes of the header.
+//! The rules as Rust functions: `src/host.c` compiles the header for the host.
 //!
-//! The names are those of the header without `rule_`. Slices are in clock ticks here, as in the tables that are handed in.
+//! Names are those of the header without `rule_`. Slices are in clock ticks, as in the tables passed in.
 
 use crate::{Class, End, Place, Tables, Thread, TsRow};
 
-// SAFETY: `host.c` defines each function with these types: `int` and an enumeration of 32 bits are the same to a call, so are a pointer that is
-// read or written only during the call and a reference, and `_Bool` and `bool`. What is declared to give an `End` gives one of its numbers:
-// it is made of enumerators, or handed in as an `End`. None keeps a pointer; that of `row` points into the tables, and lives as long.
+// SAFETY: `host.c` defines each function with these types. In the C ABI `int` equals an enumeration of 32 bits, a pointer that is used only
+// during the call equals a reference, and `_Bool` equals `bool`. A function declared to return an `End` returns only its values:
+// enumerators, or an `End` passed in. No function keeps a pointer; the result of `row` points into the tables and lives as long.
 unsafe extern "C" {
-    /// A value within limits.
+    /// Limits a value.
     #[link_name = "millpond_rule_clamp"]
     pub safe fn clamp(value: i32, lowest: i32, highest: i32) -> i32;
 
-    /// The row of a level; levels outside the table have the last one.
+    /// The row of a level; the last row for levels outside the table.
     #[link_name = "millpond_rule_row"]
     pub safe fn row(tables: &Tables, level: i32) -> &TsRow;
 
@@ -20,27 +20,27 @@ unsafe extern "C" {
     #[link_name = "millpond_rule_is_ts"]
     pub safe fn is_ts(thread: &Thread) -> bool;
 
-    /// Sets the level that results from the parts.
+    /// Computes the level from its parts.
     #[link_name = "millpond_rule_level"]
     pub safe fn level(thread: &mut Thread);
 
-    /// The system's part becomes one that a table names, and a new wait begins.
+    /// Sets the system priority to a value of a table, and starts a new wait.
     #[link_name = "millpond_rule_move"]
     pub safe fn move_to(thread: &mut Thread, level: i32);
 
-    /// A full slice.
+    /// The full slice.
     #[link_name = "millpond_rule_slice"]
     pub safe fn slice(thread: &Thread, tables: &Tables) -> i64;
 
-    /// What being in the foreground or the background is worth in a class.
+    /// The boost of a class in the foreground or the background.
     #[link_name = "millpond_rule_ia_boost"]
     pub safe fn ia_boost(class: Class, foreground: bool) -> i32;
 
-    /// The end at which a thread of IA is queued; for other classes the one that is handed in.
+    /// The queue end for a thread of IA; for other classes `otherwise`.
     #[link_name = "millpond_rule_end_of"]
     pub safe fn end_of(thread: &Thread, otherwise: End) -> End;
 
-    /// The slice of an FX level.
+    /// The default slice of an FX level.
     #[link_name = "millpond_rule_fx_quantum"]
     pub safe fn fx_quantum(tables: &Tables, level: i32) -> i64;
 
@@ -56,27 +56,27 @@ unsafe extern "C" {
         quantum: i64,
     );
 
-    /// The slice was used up: the system's part falls.
+    /// The slice has ended: lowers the system priority.
     #[link_name = "millpond_rule_expire"]
     pub safe fn expire(thread: &mut Thread, tables: &Tables);
 
-    /// A part of the slice passed. `true`: the thread asks for another one in its place.
+    /// Charges a part of the slice. `true`: the CPU should switch to another thread.
     #[link_name = "millpond_rule_charge"]
     pub safe fn charge(thread: &mut Thread, tables: &Tables, ran: i64) -> bool;
 
-    /// A better thread waits for the CPU.
+    /// A thread of a higher level waits for the CPU.
     #[link_name = "millpond_rule_surrender"]
     pub safe fn surrender(thread: &mut Thread);
 
-    /// The thread leaves its CPU against its will.
+    /// The thread is preempted.
     #[link_name = "millpond_rule_preempt"]
     pub safe fn preempt(thread: &mut Thread, tables: &Tables) -> End;
 
-    /// Whether the thread has waited for more seconds than its level allows.
+    /// Whether the thread has waited longer than its level's `maxwait`.
     #[link_name = "millpond_rule_waited_too_long"]
     pub safe fn waited_too_long(thread: &Thread, tables: &Tables) -> bool;
 
-    /// The boost of a thread that waited too long: when it sleeps, or returns to user mode. `true`: it got it.
+    /// Boosts a thread that waited too long: before a sleep, or on the return to user mode. `true` if it did.
     #[link_name = "millpond_rule_boost_if_due"]
     pub safe fn boost_if_due(thread: &mut Thread, tables: &Tables) -> bool;
 
@@ -88,19 +88,19 @@ unsafe extern "C" {
     #[link_name = "millpond_rule_wakeup"]
     pub safe fn wakeup(thread: &mut Thread, tables: &Tables, same_tick: bool) -> End;
 
-    /// Counts seconds that passed.
+    /// Adds seconds to `dispwait`.
     #[link_name = "millpond_rule_count"]
     pub safe fn count(thread: &mut Thread, seconds: u64);
 
-    /// The update of a running thread. `true`: [`boost_if_due`] when it is next in user mode.
+    /// The once-per-second update of a running thread. `true`: call [`boost_if_due`] on its next return to user mode.
     #[link_name = "millpond_rule_update_running"]
     pub safe fn update_running(thread: &mut Thread, tables: &Tables) -> bool;
 
-    /// The system's part becomes that of a thread that waited long.
+    /// Sets the system priority to `lwait`, after too long a wait.
     #[link_name = "millpond_rule_promote"]
     pub safe fn promote(thread: &mut Thread, tables: &Tables);
 
-    /// The update of a queued thread. `true`: it goes to [`end_of`] its new level, the back but for IA.
+    /// The once-per-second update of a queued thread. `true`: it goes to [`end_of`] its new level; the back except for IA.
     #[link_name = "millpond_rule_update_queued"]
     pub safe fn update_queued(thread: &mut Thread, tables: &Tables) -> bool;
 
@@ -108,47 +108,47 @@ unsafe extern "C" {
     #[link_name = "millpond_rule_until_promoted"]
     pub safe fn until_promoted(thread: &Thread, tables: &Tables) -> u64;
 
-    /// One promotion of a thread that waits for so many seconds more, if these are enough; else they are counted. Gives the seconds that are left.
+    /// Applies one promotion to a thread that waits for `seconds`, if they suffice; else counts them. Returns the remaining seconds.
     #[link_name = "millpond_rule_wait_one"]
     pub safe fn wait_one(thread: &mut Thread, tables: &Tables, seconds: u64, queued: bool) -> u64;
 
-    /// One promotion. Gives the seconds that it takes.
+    /// Applies one promotion. Returns the seconds that it takes.
     #[link_name = "millpond_rule_promote_one"]
     pub safe fn promote_one(thread: &mut Thread, tables: &Tables) -> u64;
 
-    /// So many updates at once of a thread that is queued or asleep.
+    /// Applies `seconds` once-per-second updates to a queued or sleeping thread.
     #[link_name = "millpond_rule_wait"]
     pub safe fn wait(thread: &mut Thread, tables: &Tables, seconds: u64, queued: bool);
 
-    /// So many updates of a thread that is asleep.
+    /// Applies `seconds` once-per-second updates to a sleeping thread.
     #[link_name = "millpond_rule_update_asleep"]
     pub safe fn update_asleep(thread: &mut Thread, tables: &Tables, seconds: u64);
 
-    /// The thread lets others go first.
+    /// The thread yields its CPU.
     #[link_name = "millpond_rule_yield"]
     pub safe fn yield_cpu(thread: &mut Thread, tables: &Tables) -> End;
 
-    /// What a child of the thread starts with.
+    /// The initial state of a child.
     #[link_name = "millpond_rule_fork_child"]
     pub safe fn fork_child(child: &mut Thread, parent: &Thread, tables: &Tables);
 
-    /// The parent pays for a child. `true`: it gives up its CPU and goes to the back.
+    /// The parent pays for its child. `true`: it gives up its CPU and goes to the back.
     #[link_name = "millpond_rule_fork_parent"]
     pub safe fn fork_parent(thread: &mut Thread, tables: &Tables) -> bool;
 
-    /// What a user may set, without what follows from it.
+    /// Stores the parameters that a user may set, without the consequences.
     #[link_name = "millpond_rule_store"]
     pub safe fn store(thread: &mut Thread, uprilim: i32, upri: i32, foreground: bool, quantum: i64);
 
-    /// What follows from changed parameters: a new wait, and a full slice where the thread does not leave its CPU.
+    /// Consequences of changed parameters: a new wait, and a full slice unless the thread leaves its CPU.
     #[link_name = "millpond_rule_changed"]
     pub safe fn changed(thread: &mut Thread, tables: &Tables, place: Place) -> End;
 
-    /// The process group of a thread of IA came to the foreground of its terminal, or left it.
+    /// The process group of an IA thread enters or leaves the foreground of its terminal.
     #[link_name = "millpond_rule_foreground"]
     pub safe fn foreground(thread: &mut Thread, tables: &Tables, foreground: bool, place: Place) -> End;
 
-    /// A user sets parameters, or another class. Gives where a thread that is queued goes.
+    /// A user sets parameters or another class. Returns the queue end for a queued thread.
     #[link_name = "millpond_rule_set"]
     pub safe fn set(
         thread: &mut Thread,
@@ -161,11 +161,11 @@ unsafe extern "C" {
         place: Place,
     ) -> End;
 
-    /// The user's part for a nice value.
+    /// The user priority for a nice value.
     #[link_name = "millpond_rule_nice"]
     pub safe fn nice(nice: i32) -> i32;
 
-    /// The key of a thread in a queue that is ordered by key, the smallest first.
+    /// The key of a thread in a queue ordered by key, smallest first.
     #[link_name = "millpond_rule_key"]
     pub safe fn key(pri: i32, end: End, arrival: u64) -> u64;
 
@@ -230,7 +230,7 @@ mod tests {
         FOREVER,
     ];
 
-    // SAFETY: `host.c` defines both as constants, of so many numbers of 64 bits.
+    // SAFETY: `host.c` defines both as constants, with these numbers of 64-bit elements.
     unsafe extern "C" {
         safe static millpond_rule_layout: [u64; LAYOUT.len()];
         safe static millpond_rule_numbers: [i64; NUMBERS.len()];

@@ -1,27 +1,27 @@
 //! Dispatch tables in the layout of the header.
 
-/// Levels of the table of TS and IA, 0 to 59.
+/// Levels of the TS and IA table, 0 to 59.
 pub const TS_LEVELS: usize = 60;
 
-/// Levels of the table of FX, 0 to 60.
+/// Levels of the FX table, 0 to 60.
 pub const FX_LEVELS: usize = 61;
 
-/// A slice that never ends.
+/// An infinite slice.
 pub const FOREVER: i64 = i64::MAX;
 
-/// A level of the table of TS and IA: `struct rule_ts_row`. The level of a thread's system part finds the row, for `maxwait` that of the sum.
+/// A row of the TS and IA table: `struct rule_ts_row`. A thread's system priority selects the row; for `maxwait` its level does.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TsRow {
     /// The slice: nanoseconds for BPF, clock ticks on the host.
     pub quantum: i64,
-    /// The system's part after the slice was used up.
+    /// The system priority after the end of the slice.
     pub tqexp: i32,
-    /// The system's part after too long a wait: at sleep, wake-up and return to user mode.
+    /// The system priority after too long a wait: at sleep, wake-up and return to user mode.
     pub slpret: i32,
-    /// The system's part after too long a wait: by the update of each second, of a thread that is queued or asleep.
+    /// The system priority after too long a wait: by the once-per-second update, of a queued or sleeping thread.
     pub lwait: i32,
-    /// More seconds than these are too long a wait. `u32::MAX`: no wait is.
+    /// The longest wait in seconds; a longer one is too long. `u32::MAX`: no limit.
     pub maxwait: u32,
 }
 
@@ -29,17 +29,17 @@ pub struct TsRow {
 #[repr(C)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
-    /// That of TS and IA, by level.
+    /// The TS and IA table, by level.
     pub ts: [TsRow; TS_LEVELS],
-    /// The slice of each level of FX, [`FOREVER`] for one that never ends. The same unit as [`TsRow::quantum`].
+    /// The slice of each FX level, [`FOREVER`] for an infinite one. The same unit as [`TsRow::quantum`].
     pub fx: [i64; FX_LEVELS],
     /// The slice of the classes [`Sys`](crate::Class::Sys) and [`Idle`](crate::Class::Idle). The same unit.
     pub sys: i64,
 }
 
 impl Tables {
-    /// The same tables with each slice in a unit of which one of theirs has so many: with 10,000,000, ticks at 100 Hz become nanoseconds.
-    /// [`FOREVER`] stays, and what would be more is that.
+    /// The same tables with slices in a smaller unit; `units` of them make one present unit. With 10,000,000, ticks at 100 Hz become
+    /// nanoseconds. [`FOREVER`] and overflows become [`FOREVER`].
     #[must_use]
     pub fn in_units(&self, units: i64) -> Tables {
         let mut tables = self.clone();

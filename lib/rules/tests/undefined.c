@@ -1,4 +1,4 @@
-/* Random bytes as states and tables go through every rule: a sanitizer stops at what C leaves undefined, and levels stay levels. */
+/* Passes random bytes, as states and tables, through every rule. A sanitizer traps undefined behaviour; levels must stay in range. */
 #include "rules.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static int below(unsigned int limit)
 	return (int)((random_number() >> 32) % limit);
 }
 
-/* Mostly what occurs, else any bytes. */
+/* Mostly values that occur, else arbitrary bytes. */
 static void random_thread(struct rule_thread *s)
 {
 	static const int classes[] = { RULE_SYS, RULE_TS, RULE_FX, RULE_IA, RULE_IDLE, 3 };
@@ -120,7 +120,7 @@ int main(int arguments, char **names)
 	struct rule_thread s;
 	int i, j;
 
-	/* With an argument: a sum that C leaves undefined, to show that the sanitizer stops. */
+	/* With an argument: an undefined sum, to prove that the sanitizer traps. */
 	if (arguments > 1) {
 		volatile int sum = 0x7fffffff;
 

@@ -19,27 +19,27 @@ const FLAGS: [(u32, &str); 9] = [
 /// Figures of one cache.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Row {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is; hexadecimal.
+    /// Its address; hexadecimal.
     #[serde(rename = "address", serialize_with = "crate::hex")]
     #[schemars(with = "String")]
     pub at: u64,
-    /// What it checks, by the names of the flags.
+    /// The names of its checks.
     pub flags: Vec<&'static str>,
     /// Bytes of a buffer.
     pub size: u64,
-    /// Buffers that users have.
+    /// Allocated buffers.
     pub in_use: u64,
-    /// Buffers that are free in magazines.
+    /// Free buffers in magazines.
     pub in_magazines: u64,
     /// Buffers of all slabs.
     pub total: u64,
     /// Bytes of all slabs.
     pub memory: u64,
-    /// Allocations ever.
+    /// Allocations since the start.
     pub allocs: u64,
-    /// Allocations that failed.
+    /// Failed allocations.
     pub failures: u64,
 }
 

@@ -62,23 +62,23 @@ impl std::fmt::Display for Corrupt {
     }
 }
 
-/// One cache.
+/// The result for a cache.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Verdict {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where it is; hexadecimal.
+    /// Its address; hexadecimal.
     #[serde(rename = "address", serialize_with = "crate::hex")]
     #[schemars(with = "String")]
     pub at: u64,
-    /// Whether it checks anything by which one could tell.
+    /// Whether it has checks that can detect corruption.
     pub checks: bool,
-    /// Buffers that were looked at.
+    /// Checked buffers.
     pub buffers: u64,
     /// Corrupt ones, ascending.
     #[schemars(with = "Vec<String>")]
     pub corrupt: Vec<Corrupt>,
-    /// Figures that do not agree, in sentences.
+    /// Sentences about inconsistent figures.
     pub disagreements: Vec<String>,
 }
 

@@ -1,11 +1,11 @@
 /*
-* A cache of objects that stay constructed while they are free: used a thousand times, made once.
+ * A cache of objects that stay constructed while they are free: used a thousand times, constructed once.
  *
  *     cc cache.c $(pkg-config --cflags --libs millpond-rt) -lpthread
  *     ./a.out
  *     UMEM_DEBUG=default ./a.out
  *
- * Where buffers are checked each allocation makes the object, so that all of its memory can be looked at while it is free.
+ * Where buffers are checked, each allocation constructs the object, so that all memory of a free buffer can be checked.
  */
 #include <millpond/umem.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #define TIMES 1000
 
-/* What takes long to make: the lock and the empty list. What changes from use to use is the number. */
+/* The constructed parts are the lock and the empty list. The number changes from use to use. */
 struct job {
 	pthread_mutex_t lock;
 	struct job *first;
@@ -44,7 +44,7 @@ static void end_job(void *buffer, void *priv)
 	ended++;
 }
 
-/* Leaves the job as it was made: the lock is free, the list is empty. */
+/* Restores the constructed state of the job: the lock is free, the list is empty. */
 static void work(struct job *job, unsigned long number)
 {
 	pthread_mutex_lock(&job->lock);

@@ -1,11 +1,11 @@
-//! A cache of objects that stay constructed while they are free: used a thousand times, made once.
+//! A cache of objects that stay constructed while they are free: used a thousand times, constructed once.
 //!
 //! ```text
 //! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example cache
 //! UMEM_DEBUG=default cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example cache
 //! ```
 //!
-//! Where buffers are checked each allocation makes the object, so that all of its memory can be looked at while it is free.
+//! Where buffers are checked, each allocation constructs the object, so that all memory of a free buffer can be checked.
 
 #![allow(clippy::print_stdout)]
 
@@ -19,7 +19,7 @@ const TIMES: u32 = 1000;
 static MADE: AtomicU32 = AtomicU32::new(0);
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// What takes long to make: room for a line.
+/// A costly object: a buffer for a line.
 struct Line(Vec<u8>);
 
 impl Line {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..TIMES {
         let mut line = lines.get().ok_or("there is no memory")?;
         write!(line.0, "line {number}")?;
-        // Handed back as it was made: empty, with its room.
+        // Returned in its constructed state: empty, with its capacity.
         line.0.clear();
     }
     drop(lines);

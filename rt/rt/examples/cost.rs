@@ -1,4 +1,4 @@
-//! What a stack costs: a pair of calls that finds one in the cache, the same with threads that get in each other's way, and a new one.
+//! Cost of a stack: a pair of calls that reuses one, the same with contending threads, and a new stack.
 //!
 //! ```text
 //! cargo run --release --manifest-path rt/Cargo.toml -p millpond-rt --example cost
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PAIRS: u32 = 100_000;
 
-/// Allocates and frees so often; the time of one pair in nanoseconds.
+/// Allocates and frees this many times; returns nanoseconds per pair.
 fn pairs(size: usize) -> f64 {
     let start = Instant::now();
     for _ in 0..PAIRS {

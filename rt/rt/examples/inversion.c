@@ -1,5 +1,5 @@
 /*
- * A low, a middle and a high thread meet on one CPU, under a plain lock and under one with priority inheritance: the order in which they run.
+ * Priority inversion on one CPU: a low, a middle and a high thread, under a plain lock and under one with priority inheritance.
  *
  *     cc inversion.c $(pkg-config --cflags --libs millpond-rt) -lpthread
  */
@@ -13,10 +13,10 @@
 
 static rt_mutex_t mutex;
 static sem_t high_may, middle_may;
-/* Only one of them runs at a time: they share a CPU. */
+/* No atomics: the threads share a CPU, so only one runs at a time. */
 static volatile int middle_is_done, high_was_behind;
 
-/* Uses so much CPU time, not counting what others use of it. */
+/* Computes for this much of its own CPU time. */
 static void compute(long milliseconds)
 {
 	struct timespec now, end;
@@ -52,7 +52,7 @@ static void *low(void *unused)
 {
 	if (rt_mutex_lock(&mutex) != 0)
 		return unused;
-	/* Each runs at once if its priority is higher than what this thread has now. */
+	/* Each runs at once if its priority exceeds this thread's present one. */
 	sem_post(&high_may);
 	sem_post(&middle_may);
 	compute(10);
@@ -60,7 +60,7 @@ static void *low(void *unused)
 	return unused;
 }
 
-/* On that CPU, at that priority of the class FIFO. */
+/* Sets CPU and SCHED_FIFO priority. */
 static int start(pthread_t *thread, void *(*body)(void *), int priority, const cpu_set_t *cpus)
 {
 	struct sched_param param;

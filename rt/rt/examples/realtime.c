@@ -1,5 +1,5 @@
 /*
- * A thread becomes a real-time thread, works, and is asked whether anything disturbed it.
+ * A thread becomes a real-time thread, works, and checks whether it was disturbed.
  *
  *     cc realtime.c $(pkg-config --cflags --libs millpond-rt)
  *     ./a.out [CPUS]
@@ -43,7 +43,7 @@ static void show(const struct rt_handle *realtime)
 	}
 }
 
-/* What must be in time: it allocates, and needs stack. */
+/* The time-critical work: it allocates, and uses stack. */
 static __attribute__((noinline)) void work(void)
 {
 	volatile char local[64 * 1024];

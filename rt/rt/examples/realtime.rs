@@ -1,4 +1,4 @@
-//! A thread becomes a real-time thread, works, and is asked whether anything disturbed it.
+//! A thread becomes a real-time thread, works, and checks whether it was disturbed.
 //!
 //! ```text
 //! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example realtime [CPUS]
@@ -11,7 +11,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// What must be in time: it allocates, and needs stack.
+/// The time-critical work: it allocates, and uses stack.
 #[inline(never)]
 fn work() {
     black_box([1u8; 64 << 10]);

@@ -1,4 +1,4 @@
-//! What is resident of each kind of stack, before and after it was touched, and locked: experiment E7, on Linux.
+//! Resident pages of each kind of stack: untouched, touched, and locked. This is experiment E7 on Linux.
 //!
 //! ```text
 //! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example residency

@@ -1,5 +1,5 @@
 /*
- * A thread on a stack that never faults: the same function on a usual stack and on ours, with its page faults.
+ * A thread on a stack without page faults: the same function on a usual stack and on such a stack, with its page faults.
  *
  *     cc thread.c $(pkg-config --cflags --libs millpond-rt) -lpthread
  */
@@ -19,7 +19,7 @@ static long faults(void)
 	return usage.ru_minflt;
 }
 
-/* A function of its own: it uses half of the stack. */
+/* A separate function, which uses half of the stack. */
 static __attribute__((noinline)) void go_deep(void)
 {
 	volatile char memory[SIZE / 2];

@@ -1,4 +1,4 @@
-//! A thread on a stack that never faults: the same loop on a usual stack and on ours, with its page faults.
+//! A thread on a stack without page faults: the same loop on a usual stack and on such a stack, with its page faults.
 //!
 //! ```text
 //! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example thread
@@ -15,21 +15,21 @@ use std::ptr;
 /// In bytes; one of `fetch_stack_sizes`.
 const SIZE: usize = 256 << 10;
 
-/// Uses half of its stack, and gives the page faults of that.
+/// Uses half of its stack, and returns the number of page faults.
 extern "C" fn work(_: *mut c_void) -> *mut c_void {
     let before = faults();
     go_deep();
     ptr::without_provenance_mut(faults() - before)
 }
 
-/// A function of its own, because a frame is faulted in when its function begins.
+/// A separate function, because a frame's pages are faulted in when its function begins.
 #[inline(never)]
 fn go_deep() {
     std::hint::black_box([1u8; SIZE / 2]);
 }
 
 fn faults() -> usize {
-    // SAFETY: a record of zeros is one, and the call writes to it.
+    // SAFETY: an all-zero record is valid, and the call writes to it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -42,9 +42,9 @@ fn check(errno: i32) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }
 
-/// Runs [`work`] on a thread and gives what it gives.
+/// Runs [`work`] on a thread and returns its result.
 fn run(stack: Option<*mut u8>) -> io::Result<usize> {
-    // SAFETY: the attributes are initialised before they are used, and the thread is joined before anything is gone.
+    // SAFETY: the attributes are initialised before use, and the thread is joined before anything is dropped.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         check(libc::pthread_attr_init(&raw mut attributes))?;

@@ -1,6 +1,6 @@
-//! Gives the nodes of a Kubernetes cluster their pools.
+//! Assigns pools to the nodes of a Kubernetes cluster.
 //!
-//! Which pools a node has is said by a resource of the cluster:
+//! A resource of the cluster defines the pools of its nodes:
 //!
 //! ```text
 //! apiVersion: millpond.dev/v1alpha1
@@ -21,20 +21,21 @@
 //!       cpus: 2-3
 //! ```
 //!
-//! The controller watches these and the labels of nodes. It writes one ConfigMap with a file for each resource, and a line for each node that
-//! names its file. The agent of each node (`millpond node`) mounts it. Then the controller asks the nodes what they have, and writes that
-//! into the status: `kubectl get nodepools` shows how many nodes have the pools, and their sizes.
+//! The controller watches these resources and the labels of nodes. It writes one ConfigMap with a file for each resource, and a line for each
+//! node that names its file. The agent of each node (`millpond node`) mounts it. Then the controller queries the nodes, and writes their
+//! answers into the status: `kubectl get nodepools` shows how many nodes have the pools, and their sizes.
 //!
-//! Of resources that select the same node the oldest has it. A node that no resource selects has no pools.
+//! If several resources select a node, the oldest one applies. A node that no resource selects has no pools.
 //!
 //! # Rights
 //!
-//! It reads nodes, and pods of its namespace. It writes that ConfigMap, statuses of NodePools, its Lease, and events. It cannot change
-//! pods, read secrets but the token that it is given as a file, or reach a node but by the port of gauge.
+//! It reads nodes, and pods of its namespace. It writes that ConfigMap, statuses of NodePools, its Lease, and events.
+//! It cannot change pods. It reads no secret except its token, which is mounted as a file. It reaches a node only on
+//! the port of gauge.
 //!
-//! # More than one
+//! # Several instances
 //!
-//! Instances hold a Lease in turn, and the one that holds it writes. Another one takes over within 20 seconds of its end.
+//! Only the instance that holds the Lease writes. Another one takes over within 20 seconds of its end.
 
 mod agents;
 mod lease;

@@ -41,21 +41,21 @@ pub struct NodePoolsSpec {
     /// Labels that a node must have, all of them. Without any, every node is selected.
     #[serde(default)]
     pub node_selector: BTreeMap<String, String>,
-    /// What poold strives for on the node as a whole, as poolcfg(8) writes it: "wt-load", or an empty text.
+    /// The objectives of the whole node, in the notation of poolcfg(8): "wt-load", or an empty text.
     #[serde(default = "wt_load")]
     #[schemars(length(max = 200))]
     pub objectives: String,
     /// How often poold measures, in milliseconds.
     #[schemars(with = "Option<i32>", range(min = 100, max = 3_600_000))]
     pub monitor_interval_ms: Option<u32>,
-    /// The pool of everything that names no other one.
+    /// The pool of all containers that name no other one.
     #[serde(default)]
     pub default_pool: DefaultPool,
     /// The other pools, each with a set of its own.
     #[serde(default)]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub pools: Vec<Pool>,
-    /// Fences of the nodes: CPUs from which everything else is kept away.
+    /// Fences of the nodes: CPUs that are kept free of other work.
     #[serde(default)]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub fences: Vec<Fence>,
@@ -71,22 +71,22 @@ pub struct NodePoolsSpec {
     validation = Rule::new("!(self.name in ['pool_default', 'pset_default'])").message("defaultPool is for the default pool")
 )]
 pub struct Pool {
-    /// What pods name in the annotation millpond.dev/pool: a letter, then letters, digits, and any of ._-
+    /// The name for the annotation millpond.dev/pool of pods: a letter, then letters, digits, and any of ._-
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[A-Za-z][A-Za-z0-9._-]*$"))]
     pub name: String,
-    /// The least number of CPUs. What the pool's containers request counts where that is more.
+    /// The minimum number of CPUs. The sum of the CPU requests of its containers applies if it is greater.
     #[serde(default = "one")]
     #[schemars(with = "i32", range(min = 0, max = 65_536))]
     pub min: u32,
-    /// The greatest number of CPUs.
+    /// The maximum number of CPUs.
     #[serde(default = "unbounded")]
     #[schemars(with = "i32", range(min = 0, max = 65_536))]
     pub max: u32,
-    /// What poold weighs it by, beside other pools.
+    /// Its weight for poold, relative to other pools.
     #[serde(default = "one")]
     #[schemars(with = "i32", range(min = 0, max = 1_000_000))]
     pub importance: u32,
-    /// What poold strives for in its set, as poolcfg(8) writes it: "utilization < 80; locality tight".
+    /// The objectives of its set, in the notation of poolcfg(8): "utilization < 80; locality tight".
     #[serde(default)]
     #[schemars(length(max = 200))]
     pub objectives: String,
@@ -96,15 +96,15 @@ pub struct Pool {
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DefaultPool {
-    /// The least number of CPUs.
+    /// The minimum number of CPUs.
     #[serde(default = "one")]
     #[schemars(with = "i32", range(min = 1, max = 65_536))]
     pub min: u32,
-    /// What poold weighs it by, beside other pools.
+    /// Its weight for poold, relative to other pools.
     #[serde(default = "one")]
     #[schemars(with = "i32", range(min = 0, max = 1_000_000))]
     pub importance: u32,
-    /// What poold strives for in its set, as poolcfg(8) writes it.
+    /// The objectives of its set, in the notation of poolcfg(8).
     #[serde(default)]
     #[schemars(length(max = 200))]
     pub objectives: String,
@@ -120,7 +120,7 @@ impl Default for DefaultPool {
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fence {
-    /// Its name. It is the set of the pool node-NAME, which pods may name.
+    /// Its name. The fence is the set of the pool node-NAME, which pods may name.
     #[schemars(length(min = 1, max = 20), regex(pattern = "^[A-Za-z0-9_-]+$"))]
     pub name: String,
     /// A profile, such as low-latency: millpond fence --profiles.
@@ -143,11 +143,11 @@ fn wt_load() -> String {
     "wt-load".to_owned()
 }
 
-/// What became of it.
+/// The status of the resource.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolsStatus {
-    /// The generation that this is about.
+    /// The generation that this status describes.
     #[serde(default)]
     pub observed_generation: i64,
     /// Nodes that it selects.
@@ -158,20 +158,20 @@ pub struct NodePoolsStatus {
     #[serde(default)]
     #[schemars(with = "i32")]
     pub ready: u32,
-    /// CPUs of each pool, the least and the most of all nodes.
+    /// CPUs of each pool: the minimum and the maximum over all nodes.
     #[serde(default)]
     pub sizes: String,
     /// Accepted: the pools are valid. Ready: every node that it selects has them.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// The nodes, at most 250 of them: those first that are not ready.
+    /// The nodes, at most 250 of them; those that are not ready come first.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub node_status: Vec<NodeStatus>,
 }
 
-/// What became of it on a node.
+/// The status of the resource on a node.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
@@ -181,7 +181,7 @@ pub struct NodeStatus {
     #[serde(default)]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// CPUs of each pool when the node was last asked.
+    /// CPUs of each pool at the last query of the node.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, i32>")]
     pub cpus: BTreeMap<String, u32>,

@@ -1,4 +1,4 @@
-//! Serves what the observers know over HTTP: metrics for Prometheus, JSON, events, and a dashboard.
+//! Serves the figures of `top` over HTTP: metrics for Prometheus, JSON, events, and a dashboard.
 //!
 //! ```text
 //! $ millpond gauge &
@@ -12,37 +12,38 @@
 //! /api/v1           what there is as JSON; docs/guides/dashboard.md describes it
 //! ```
 //!
-//! Everything is read, and nothing can be changed here. The figures are those of `top`: the fields of `docs/reference/fields.md`.
+//! It only reads, and changes nothing. The figures are those of `top`: the fields of `docs/reference/fields.md`.
 //!
 //! # Access
 //!
-//! It listens on the loopback, port 9909. There it answers requests to `localhost` alone, so that no page of another host reads it
-//! in a browser. Beyond the loopback it needs `--token-file`: a file with at least 16 letters and digits that others cannot read. A
-//! request has the token in a field `Authorization: Bearer`; a browser goes to `/?token=` once. HTTP is not encrypted: put a proxy
-//! with TLS before it.
+//! It listens on the loopback, port 9909. There it answers only requests to `localhost`, so that no page of another host can read it in a
+//! browser. On other addresses it needs `--token-file`: a file with at least 16 letters and digits that other users cannot read. A request
+//! has the token in a field `Authorization: Bearer`; a browser opens `/?token=` once. HTTP is not encrypted: put a proxy with TLS before
+//! it.
 //!
-//! `--listen unix:/run/millpond/gauge.sock` is a Unix socket. It answers root, the user of the service, and those of `--allow`.
+//! `--listen unix:/run/millpond/gauge.sock` is a Unix socket. It answers root, the user of the service, and the users of `--allow`.
 //!
-//! A service manager may pass a socket (socket activation); `--listen` then has no effect, and the rules above hold for the socket.
+//! A service manager may pass a socket (socket activation); `--listen` then has no effect, and the rules above apply to the socket.
 //!
 //! # Viewers
 //!
-//! 200 viewers at a time get events, of which 16 may ask for `threads` or `processes`. Where all places are taken, one more takes the
-//! place of the peer with the most, unless it has as many itself. One that is too slow gets the latest frame next;
-//! `millpond_exporter_dropped_frames_total` counts what it missed.
+//! 200 viewers at a time get events, of which 16 may request `threads` or `processes`. If all places are taken, a new viewer replaces one
+//! of the peer with the most viewers, unless its own peer has as many. A viewer that is too slow skips to the latest frame;
+//! `millpond_exporter_dropped_frames_total` counts the skipped ones.
 //!
 //! # Limits
 //!
-//! There are 256 connections at a time, or a quarter of the open files that it may have. One more takes the place of another one: of the peer
-//! with the most connections (an address, or the user of a Unix socket), that which has moved no byte for the longest time. A
-//! connection that takes no byte of its answer for thirty seconds is closed.
+//! There are 256 connections at a time, or a quarter of the open files that it may have. A further connection replaces one of the peer with
+//! the most connections (an address, or the user of a Unix socket): the one that has moved no byte for the longest time. A connection that
+//! accepts no byte of its answer for thirty seconds is closed.
 //!
-//! Where the machine cannot be read for a while, the latest frame is served on; `millpond_exporter_failed_reads_total` counts that.
+//! If the machine cannot be read for a while, the latest frame is still served; `millpond_exporter_failed_reads_total` counts these
+//! failures.
 //!
 //! # Simulated machines
 //!
-//! With `--machine` a simulated machine lives on in real time, or `--speed` times as fast. With `--stand 10s` it goes on to that
-//! moment and stands still.
+//! With `--machine` a simulated machine runs in real time, or `--speed` times as fast. With `--stand 10s` it advances to that time and
+//! stops.
 
 mod access;
 mod exposition;

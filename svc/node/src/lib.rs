@@ -9,28 +9,28 @@
 //!     millpond.dev/pool.metrics: batch     # but the container metrics
 //! ```
 //!
-//! Its containers get the CPUs of the pool when they are created, and follow what poold decides. They keep them when the kubelet
-//! changes their resources, and when the container runtime, the kubelet or this agent is restarted. Containers of pods without the annotation
-//! have the CPUs of the default pool.
+//! Its containers get the CPUs of the pool when they are created, and follow the decisions of poold. They keep these CPUs when the kubelet
+//! changes their resources, and when the container runtime, the kubelet or this agent is restarted. Containers of pods without the
+//! annotation have the CPUs of the default pool.
 //!
-//! Run it beside poold on each node, as root and in the host's PID namespace. The manifests in `deploy/kubernetes/node` do
-//! so. It is a plugin of the container runtime (NRI) and needs no rights in the cluster.
+//! Run it together with poold on each node, as root and in the host's PID namespace. The manifests in `deploy/kubernetes/node` do so. It is
+//! a plugin of the container runtime (NRI) and needs no rights in the cluster.
 //!
 //! # Pools
 //!
-//! Pools must be enabled. With `--conf` the agent enables them and commits that file, as `pooladm -c` does, and again each time
-//! the file changes: a mounted ConfigMap is such a file. One that is wrong changes nothing; the reason is logged.
+//! Pools must be enabled. With `--conf` the agent enables them and commits that file, as `pooladm -c` does, and again each time the file
+//! changes: a mounted ConfigMap is such a file. An invalid file changes nothing; the reason is logged.
 //!
-//! With `--node` as well the path is a directory with the files of all nodes, which the controller of a cluster writes from resources
-//! `NodePools`: `nodes`, which names the configuration of each node, and for each configuration `NAME.xml` with its pools and `NAME.fences`. A
-//! fence of a line there stands while the line does. A node without a line in `nodes` has no pools but the default one. `poolcfg -dc info`
-//! shows which configuration the node has as `millpond.configuration`, and why it did not take one as `millpond.refused`.
+//! With `--node` as well, the path is a directory with the files of all nodes, which the controller of a cluster writes from `NodePools`
+//! resources: `nodes`, which names the configuration of each node, and for each configuration `NAME.xml` with its pools and `NAME.fences`.
+//! Each line of the latter is a fence, which exists as long as the line. A node without a line in `nodes` has only the default pool.
+//! `poolcfg -dc info` shows the node's configuration as `millpond.configuration`, and the reason of a refusal as `millpond.refused`.
 //!
-//! A set is not made smaller than the containers of its pools request: poold takes the sum of `resources.requests.cpu` for its minimum where
+//! A set does not become smaller than the containers of its pools request: the minimum for poold is the sum of `resources.requests.cpu` if
 //! `pset.min` is less. `poolcfg -dc info` shows the sum, in thousandths of a CPU, as `millpond.requests` of a pool.
 //!
-//! A container whose pool does not exist is refused, with the reason in the pod's events. With `--unknown-pool default` it runs in the default
-//! pool until a pool of that name exists.
+//! A container whose pool does not exist is refused, with the reason in the pod's events. With `--unknown-pool default` it runs in the
+//! default pool until a pool of that name exists.
 //!
 //! # Fences
 //!
@@ -41,17 +41,17 @@
 //!     millpond.dev/fence-cpus: 2-3         # CPUs of the node
 //! ```
 //!
-//! Pods may have fences only of the namespaces, profiles and CPUs that `--fence-namespaces`, `--fence-profiles` and `--fence-cpus` name, and
-//! none without these. A pod that asks for more is refused, with the reason in its events.
+//! Pods may have fences only of the namespaces, profiles and CPUs that `--fence-namespaces`, `--fence-profiles` and `--fence-cpus` name,
+//! and none without these options. A pod that requests more is refused, with the reason in its events.
 //!
-//! While a container of such a pod runs, these CPUs are behind a fence (`millpond fence`) that keeps away what the profile names, interrupts
-//! included. The fence is the set of a pool `pod-NUMBER`, in which the pod's containers are. It goes with the last of them. Settings of the
-//! whole machine that a profile asks for are left out.
+//! While a container of such a pod runs, these CPUs are fenced (`millpond fence`) with the settings of the profile, including interrupts.
+//! The fence is the set of a pool `pod-NUMBER`, which has the pod's containers. It ends with the last of them. Settings of the whole
+//! machine that a profile requests are left out.
 //!
 //! # In the container
 //!
-//! `MILLPOND_POOL` names the pool, and the notices of all pools are mounted read-only where libraries of Millpond look for them. So programs
-//! that follow their pool's size do so in a pod.
+//! `MILLPOND_POOL` names the pool, and the notices of all pools are mounted read-only at the path where Millpond's libraries look for them.
+//! So programs that follow their pool's size also do so in a pod.
 //!
 //! # Names
 //!
@@ -59,8 +59,9 @@
 //!
 //! # Refusals
 //!
-//! It ends where the kubelet's CPU manager has the policy `static`, which writes CPUs of containers as well, and where the runtime has no
-//! NRI or one that is too old. A container that names a pool and whose CPUs another plugin has set before is refused.
+//! The agent exits if the kubelet's CPU manager has the policy `static`, because that writes CPUs of containers as
+//! well. It also exits if the runtime's NRI is missing or too old. A container that names a pool is refused if another
+//! plugin has already set its CPUs.
 
 mod annotations;
 mod conf;

@@ -1,11 +1,11 @@
-//! Puts the machine at hand through the laws: real kernel, real processes, the journal in a file.
+//! Checks the laws on this machine: real kernel, real processes, a journal file.
 //!
-//! For virtual machines only: it makes exclusive sets, takes processors off-line and moves interrupts. It runs
-//! only when told `--i-own-this-machine`.
+//! For virtual machines only: it creates exclusive sets, takes CPUs off-line and moves interrupts. It runs only with
+//! `--i-own-this-machine`.
 //!
 //! ```text
 //! live-laws --i-own-this-machine [--cases N] [--seed N]
-//! live-laws puppet SOCKET            (what it starts: a process that does what it is told)
+//! live-laws puppet SOCKET            (its child processes, which obey commands)
 //! ```
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
@@ -44,6 +44,6 @@ fn run(words: &[&str]) -> ExitCode {
     };
     let report = laws::run_in_place(&mut subject, cases, option(words, "--seed", 1));
     print!("{report}");
-    // A machine that is booted for a few scripts meets only some situations; a law that was asked must hold.
+    // A few scripts after a boot meet only some situations, but every checked law must hold.
     if report.kept() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }

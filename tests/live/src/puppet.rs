@@ -1,7 +1,7 @@
-//! A process that starts threads and children when it is told to, and otherwise waits.
+//! A child process (puppet) that starts threads and children on command, and otherwise waits.
 //!
-//! Its first thread listens on an abstract socket that carries its own process number, so that a child of a
-//! puppet can be spoken to as well. One word comes in, one number goes out.
+//! Its first thread listens on an abstract socket named by its process id, so that a puppet's child can be reached as well. Each connection
+//! carries a command word, and a number as the answer.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -13,7 +13,7 @@ pub fn address(base: &str, pid: u32) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{base}.{pid}"))
 }
 
-/// Tells a puppet a word and returns its answer.
+/// Sends a command to a puppet and returns its answer.
 pub fn tell(base: &str, pid: u32, word: &str) -> std::io::Result<u32> {
     let mut stream = connect(base, pid)?;
     writeln!(stream, "{word}")?;
@@ -23,7 +23,7 @@ pub fn tell(base: &str, pid: u32, word: &str) -> std::io::Result<u32> {
     answer.trim().parse().map_err(|_| broken())
 }
 
-/// A puppet that has just been started may not listen yet: the connection is tried until it does or ends.
+/// Connects to a puppet. One that was just started may not listen yet: retries until it listens or has ended.
 fn connect(base: &str, pid: u32) -> std::io::Result<UnixStream> {
     loop {
         match UnixStream::connect_addr(&address(base, pid)?) {
@@ -34,7 +34,7 @@ fn connect(base: &str, pid: u32) -> std::io::Result<UnixStream> {
     }
 }
 
-/// The life of a puppet.
+/// The main loop of a puppet.
 pub fn run(base: &str) -> ExitCode {
     ignore_children();
     let Ok(address) = address(base, std::process::id()) else { return ExitCode::from(1) };
@@ -67,13 +67,13 @@ fn start_thread() -> std::io::Result<u32> {
     receive.recv().map_err(std::io::Error::other)
 }
 
-/// Starts another puppet. It is a fork of the calling thread, and so has what that has.
+/// Starts another puppet. It is a fork of the calling thread, and inherits its set, bindings and class.
 pub fn start_child(base: &str) -> std::io::Result<u32> {
     let child = Command::new(std::env::current_exe()?).args(["puppet", base]).spawn()?;
     Ok(child.id())
 }
 
-/// Children that end are gone at once and leave nothing behind.
+/// Ended children are reaped by the kernel.
 pub fn ignore_children() {
     // SAFETY: SIG_IGN is a valid disposition and no handler is involved; no other thread runs yet.
     unsafe {

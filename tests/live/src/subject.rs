@@ -1,4 +1,4 @@
-//! The machine at hand as a subject of the laws.
+//! This machine as a subject of the laws.
 
 use crate::puppet;
 use millpond_linux::{Hierarchy, LinuxMachine, Root};
@@ -10,7 +10,7 @@ use rustix::process::{Pid as RawPid, Signal, kill_process};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The machine at hand.
+/// This machine.
 pub struct Live {
     machine: LinuxMachine,
     base: String,
@@ -19,7 +19,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Opens it, with a state directory of its own.
+    /// Opens the machine, with a state directory of its own.
     pub fn new() -> Result<Self, String> {
         puppet::ignore_children();
         let state = std::env::temp_dir().join(format!("live-laws.{}", std::process::id()));
@@ -88,10 +88,10 @@ impl Subject for Live {
         all.sees_lone_heirs = false;
         all.sees_wide_heirs = false;
         all.free_clock = false;
-        // Puppets do nothing until they are told, classes are the kernel's affair, and a line moves at its next interrupt.
+        // Puppets are idle between commands, classes are the kernel's, and an interrupt moves only when it next occurs.
         (all.programs, all.classes, all.controls, all.prompt_interrupts) = (false, false, false, false);
-        // Idle time is counted by ticks of 10 ms at most, and an emulated machine gets them late. Before 6.2 a
-        // processor that comes back on-line may bring along the idle time of its absence.
+        // Idle time is counted by ticks of at most 10 ms, and an emulated machine delivers them late. Before 6.2 a CPU that comes back
+        // on-line may count the idle time of its absence.
         let old = self.machine.os().kernel < (6, 2);
         all.tick = if old { Nanos::from_secs(600) } else { Nanos::from_millis(200) };
         all
@@ -147,15 +147,15 @@ impl Subject for Live {
             std::thread::yield_now();
         }
         self.puppets.retain(|p| *p != pid);
-        // What a process that ended leaves in the journal is forgotten by the next change, whatever it is.
+        // The next change removes an ended process from the journal; this empty change does so.
         Writer::open(&self.machine).and_then(|w| w.settle()).map_err(|e| e.to_string())?;
         Ok(())
     }
 
     fn excuses(&self, refusal: &Refusal) -> bool {
         let reason = refusal.reason.to_string();
-        // The first processor has no such file since 6.5; before 6.18 the last processor of a partition cannot
-        // be taken off-line while the kernel keeps bandwidth for it.
+        // CPU 0 has no such file since 6.5. Before 6.18 the last CPU of a partition cannot go off-line while the kernel reserves bandwidth
+        // for it.
         reason.contains("no `online` file") || reason.contains("says that it is in use")
     }
 }

@@ -10,27 +10,27 @@ pub(super) const NAMES: [&str; 2] = ["a", "b"];
 /// A figure, and its number of decimals for display.
 pub(super) type Told = Option<(f64, usize)>;
 
-/// What came of it. Times are seconds since both jobs were begun.
+/// The results with resizing pools. Times are seconds since the start of both jobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Story {
-    /// Why it was left out, if it was.
+    /// Why this part was left out, if it was.
     pub left_out: Option<String>,
-    /// Sizes of both pools, whenever they changed.
+    /// Sizes of both pools, at each change.
     pub sizes: Vec<Sizes>,
-    /// When it was over.
+    /// Time of the end.
     pub end: Option<f64>,
-    /// Mop/s of both while both ran, while b was alone, and while both ran again.
+    /// Mop/s: both jobs run, b runs alone, both run again.
     pub phases: Vec<Phase>,
-    /// What happened when a stopped.
+    /// The change after a stopped.
     pub stopped: Option<Moved>,
-    /// What happened when it started again.
+    /// The change after a started again.
     pub returned: Option<Moved>,
 }
 
 /// One of three phases.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Phase {
-    /// What goes on.
+    /// Its name.
     pub name: String,
     /// Mop/s of a, if it runs.
     pub a: Option<f64>,
@@ -38,20 +38,20 @@ pub struct Phase {
     pub b: Option<f64>,
 }
 
-/// A change of what goes on, and what came of it.
+/// A change of the running jobs, and its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Moved {
-    /// When.
+    /// Time of the change.
     pub at: f64,
-    /// How many CPUs the pools of a and b had in the end.
+    /// CPUs of the pools of a and b in the end.
     pub sizes: [u64; 2],
-    /// How many seconds it took until they had them.
+    /// Seconds until the pools had these sizes.
     pub seconds: f64,
-    /// How many threads b ran in the end.
+    /// Threads of b in the end.
     pub threads: Option<u64>,
-    /// How many seconds it took until it did.
+    /// Seconds until b had this many threads.
     pub threads_seconds: Option<f64>,
-    /// Whether that is what was hoped for: everything to b, or what each had at first.
+    /// Whether the sizes are as expected: everything to b, or the initial sizes.
     pub is_right: bool,
 }
 

@@ -8,19 +8,19 @@ use millpond_report::{Bars, Cell, Group, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Which arm.
+/// The kind of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArmKind {
-    /// One job, with nothing else going on.
+    /// One job, with nothing else running.
     Alone,
     /// Both on all CPUs.
     Fighting,
-    /// The same with limits on their time.
+    /// Both on all CPUs, with CPU caps.
     Capped,
-    /// Each in a pool: with a set of its own, or what is left.
+    /// Each in a pool, with a set of its own or the default set.
     Pools,
-    /// Each on its own CPUs, where there can be no pools.
+    /// Each on CPUs of its own by affinity, where pools are not available.
     Apart,
 }
 
@@ -46,74 +46,74 @@ impl Act {
     }
 }
 
-/// Where a job was seen: percent of samples on one CPU, second by second.
+/// A job's place by samples: percent of samples on one CPU, second by second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Seen {
     /// The CPU.
     pub cpu: CpuId,
-    /// In the second in which it was seen least.
+    /// The minimum over the seconds.
     pub least: f64,
-    /// Over all seconds.
+    /// The mean over all seconds.
     pub mean: f64,
-    /// In the second in which it was seen most.
+    /// The maximum over the seconds.
     pub most: f64,
 }
 
-/// What one job did in one arm.
+/// A job's result in one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct JobResult {
     /// `a` or `b`.
     pub name: String,
-    /// How many threads it started.
+    /// The number of threads that it started.
     pub threads: u64,
     /// Nominal millions of operations per second.
     pub mops: f64,
     /// Outer iterations.
     pub iterations: u64,
-    /// Whether its answers were right; none when it came to no answer.
+    /// Whether its answers were right; null if it reached none.
     pub verified: Option<bool>,
-    /// Where it was seen.
+    /// Its places by samples.
     pub seen: Vec<Seen>,
 }
 
-/// One arm.
+/// An arm.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Arm {
-    /// Which.
+    /// Its kind.
     pub kind: ArmKind,
-    /// Threads blocked at barriers, and did not spin.
+    /// Whether threads blocked at barriers instead of spinning.
     pub blocks: bool,
-    /// What was done.
+    /// A description of the arm.
     pub sentence: String,
-    /// What its jobs did.
+    /// Results of its jobs.
     pub jobs: Vec<JobResult>,
     /// Why it was left out, if it was.
     pub left_out: Option<String>,
-    /// Why it is not known where the jobs ran.
+    /// Why the places of the jobs are unknown, if they are.
     pub unseen: Option<String>,
 }
 
-/// The comparison.
+/// The comparison of arms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct SpeedUp {
-    /// Both apart over both fighting.
+    /// Speed of both in pools, divided by both on all CPUs.
     pub over_fighting: f64,
-    /// Both apart over both capped.
+    /// Speed of both in pools, divided by both with caps.
     pub over_capped: Option<f64>,
-    /// The slower one apart over one alone.
+    /// Speed of the slower one in a pool, divided by one alone.
     pub of_alone: f64,
 }
 
-/// Everything.
+/// The whole demo.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Demo {
     /// The machine.
     pub machine: Facts,
-    /// The arms in the order in which they were played.
+    /// The arms in their order.
     pub arms: Vec<Arm>,
-    /// How one's pool grew when the other stopped; none where that was not asked for.
+    /// The growth of one's pool after the other stopped; null if it was not requested.
     pub story: Option<Story>,
-    /// None where an arm that it needs is missing.
+    /// Null if an arm that it needs is missing.
     pub speed_up: Option<SpeedUp>,
 }
 

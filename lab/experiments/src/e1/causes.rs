@@ -3,16 +3,16 @@
 use millpond_model::{CpuSet, InterruptCount};
 use serde::Serialize;
 
-/// One cause of interrupts on the CPUs of the set.
+/// A cause of interrupts on the CPUs of the set.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Cause {
-    /// In the words of the machine.
+    /// Its name, as the machine has it.
     pub name: String,
-    /// Whether it is the kernel's own business, which no steering of devices keeps away.
+    /// Whether it is internal to the kernel, so that device interrupt affinity does not affect it.
     pub is_internal: bool,
-    /// How often a second, on all CPUs of the set together.
+    /// Interrupts per second, on all CPUs of the set together.
     pub rate: f64,
-    /// How often a second, on all other CPUs together.
+    /// Interrupts per second, on all other CPUs together.
     pub elsewhere: f64,
 }
 

@@ -11,39 +11,39 @@ pub struct Published {
     pub phases: Vec<Figures>,
 }
 
-/// The figures of one phase, published or ours. What is not known is not there.
+/// The figures of a phase, published or measured. Unknown ones are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Figures {
-    /// The stream's way out, in 10^6 bits a second.
+    /// Stream throughput out, in 10^6 bits per second.
     pub out_mbits: Option<f64>,
-    /// Its way in.
+    /// Stream throughput in, in 10^6 bits per second.
     pub in_mbits: Option<f64>,
-    /// The CPU that does the network's work.
+    /// The CPU that handles the network's interrupts.
     pub network: Row,
     /// The CPU that runs the stream's spinning thread.
     pub stream: Row,
     /// The CPUs of the set.
     pub set: Range,
-    /// All that have no other role.
+    /// All CPUs without another role.
     pub others: Range,
 }
 
-/// Some columns of one CPU's row.
+/// Columns of one CPU's row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Row {
-    /// Which it is, on our machine.
+    /// Its number, on this machine.
     pub cpu: Option<u32>,
-    /// Interrupts a second.
+    /// Interrupts per second.
     pub intr: Option<f64>,
-    /// Of these, in threads: the work of devices.
+    /// Interrupts per second handled in threads: device work.
     pub ithr: Option<f64>,
-    /// Cross calls a second.
+    /// Cross calls per second.
     pub xcal: Option<f64>,
-    /// Context switches a second.
+    /// Context switches per second.
     pub csw: Option<f64>,
-    /// System calls a second.
+    /// System calls per second.
     pub syscl: Option<f64>,
     /// Percent of time in user programs.
     pub usr: Option<f64>,
@@ -53,17 +53,17 @@ pub struct Row {
     pub idl: Option<f64>,
 }
 
-/// What several CPUs have between them.
+/// Extremes over several CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Range {
-    /// Interrupts a second where there are fewest.
+    /// The minimum of interrupts per second.
     pub intr_least: Option<f64>,
-    /// Interrupts a second where there are most.
+    /// The maximum of interrupts per second.
     pub intr_most: Option<f64>,
-    /// Context switches a second where there are most.
+    /// The maximum of context switches per second.
     pub csw_most: Option<f64>,
-    /// Percent of time idle where there is least.
+    /// The minimum of the percentage of idle time.
     pub idl_least: Option<f64>,
 }
 

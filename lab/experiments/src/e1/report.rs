@@ -10,55 +10,55 @@ use millpond_workloads::stream::StreamResult;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One phase.
+/// A phase.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Phase {
-    /// What was done, in a sentence.
+    /// A description of the phase.
     pub sentence: String,
-    /// What the stream reported.
+    /// The stream's result.
     pub stream: StreamResult,
-    /// The figures that have published ones beside them.
+    /// The figures that have published counterparts.
     pub figures: Figures,
     /// All CPUs, as `mpstat -p` shows them.
     pub mpstat: String,
-    /// What interrupted the CPUs of the set (of those that will be in it, in the first phase), and where else devices did.
+    /// Causes of interrupts on the CPUs of the set (in the first phase: of the future set), and the rates of devices on other CPUs.
     pub causes: Vec<Cause>,
-    /// What could not be done here.
+    /// Steps that were not possible here.
     pub left_out: Vec<String>,
 }
 
-/// Everything.
+/// The whole experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct E1 {
     /// The machine.
     pub machine: Facts,
     /// The CPUs of the set.
     pub set: String,
-    /// Whether the machine was the experiment's own.
+    /// Whether no other program used the machine.
     pub full: bool,
     /// The three phases.
     pub phases: Vec<Phase>,
-    /// What the listing of CPUs says at the end.
+    /// The CPU states at the end.
     pub afterwards: Afterwards,
 }
 
-/// The same beside what was published.
+/// The experiment with the published figures.
 #[derive(Serialize, schemars::JsonSchema)]
 pub struct Judged<'a> {
     #[serde(flatten)]
     e1: &'a E1,
     /// The figures of each phase.
     published: &'a [Figures],
-    /// What was published in words, and whether it holds here.
+    /// Claims that were published in words, and whether they hold here.
     claims: BTreeMap<&'static str, bool>,
 }
 
-/// CPUs when everything was put back, beside how they were at first.
+/// CPU states after the restoration, compared with those at the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Afterwards {
-    /// Every CPU has the state that it had.
+    /// Whether every CPU has its former state.
     pub same_states: bool,
-    /// Those that have it since another time, as a list.
+    /// CPUs whose state has a new time, as a list.
     pub renewed: String,
 }
 

@@ -195,15 +195,15 @@ impl E7 {
     }
 }
 
-/// What programs read.
+/// The JSON document.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Stacks")]
 pub struct Document<'a> {
     experiment: &'static str,
     title: &'a str,
-    /// Where it was published.
+    /// The publication.
     source: &'a str,
-    /// The version of the kernel.
+    /// The kernel's version.
     kernel: &'a str,
     page_bytes: usize,
     stacks: Vec<StackRow>,
@@ -215,13 +215,13 @@ pub struct Document<'a> {
 struct StackRow {
     kind: Kind,
     looks: Vec<LookRow>,
-    /// What follows, in a sentence.
+    /// The conclusion, as a sentence.
     lesson: Option<String>,
-    /// What could not be done, and why.
+    /// What could not be measured, and why.
     left_out: Option<String>,
 }
 
-/// A stack after something of it was touched.
+/// A stack after a part of it was touched.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Look")]
 struct LookRow {
@@ -230,12 +230,12 @@ struct LookRow {
     here: Option<Count>,
 }
 
-/// A stack of the library for real-time programs.
+/// A stack of the real-time library.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LibraryStack")]
 struct LibraryRow<'a> {
     here: Option<&'a Count>,
-    /// Why there is none.
+    /// Why it was left out, if it was.
     left_out: Option<&'a str>,
 }
 

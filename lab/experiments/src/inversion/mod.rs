@@ -45,26 +45,26 @@ struct Run {
     meeting: Meeting,
 }
 
-/// What programs read.
+/// The JSON document.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Inversion")]
 pub struct Document<'a> {
     experiment: &'static str,
-    /// The file of the library.
+    /// The library's file name.
     library: &'a str,
     meetings: Vec<MeetingRow>,
 }
 
-/// Three threads and a lock.
+/// A run with three threads and a lock.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Meeting")]
 struct MeetingRow {
     lock: &'static str,
-    /// How long the middle thread computes.
+    /// Computing time of the middle thread.
     middle_ms: u64,
-    /// How long the high thread waited for the lock; null where it did not get it.
+    /// The high thread's wait for the lock; null if it did not get it.
     waited_ms: Option<f64>,
-    /// Whether it waited for the middle thread's work; null where that cannot be told.
+    /// Whether it waited for the middle thread's work; null if unknown.
     inverted: Option<bool>,
     events: Vec<EventRow>,
 }
@@ -76,7 +76,7 @@ struct EventRow {
     thread: &'static str,
     /// `wants`, `has` or `frees` the lock; `begins` or `ends` its work.
     event: &'static str,
-    /// Since the beginning.
+    /// Nanoseconds since the start.
     ns: u64,
 }
 

@@ -8,26 +8,26 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What programs read. Errors are in percent of the published value.
+/// The JSON document. Errors are in percent of the published value.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Findings")]
 pub struct Document<'f> {
     experiment: &'f str,
     title: &'f str,
-    /// Where it was published.
+    /// The publication.
     source: &'f str,
     machines: &'f [String],
     points: Vec<PointRow>,
-    /// How many points were published and had no parameter fitted to them.
+    /// The number of published points without a fitted parameter.
     predicted: usize,
-    /// Of these, how many do not follow from other points.
+    /// The number of these that do not follow from other points.
     independent: usize,
-    /// Of the independent points; null where there are none.
+    /// Errors of the independent points; null if there are none.
     errors: Option<ErrorsRow>,
-    /// Of the independent points that were predicted before the figure was known, as they were then.
+    /// Errors of the independent points that were predicted before the figure was known, with the predictions of that time.
     blind_errors: Option<ErrorsRow>,
     straight_lines: StraightLines,
-    /// By title: rows, each with a value for each column.
+    /// By title: rows, each with a value per column.
     tables: BTreeMap<&'f str, &'f Table>,
     notes: &'f [String],
 }
@@ -36,31 +36,31 @@ pub struct Document<'f> {
 #[schemars(rename = "Point")]
 struct PointRow {
     quantity: String,
-    /// Under which conditions.
+    /// The conditions.
     variant: String,
     #[schemars(with = "Option<f64>")]
     published: Cell,
-    /// Over several seeds the median.
+    /// The result; the median over several seeds.
     #[schemars(with = "Option<f64>")]
     ours: Cell,
-    /// The least over several seeds; null over one.
+    /// The minimum over several seeds; null for one seed.
     #[schemars(with = "Option<f64>")]
     least: Cell,
-    /// The most over several seeds; null over one.
+    /// The maximum over several seeds; null for one seed.
     #[schemars(with = "Option<f64>")]
     most: Cell,
     #[schemars(with = "Option<f64>")]
     error: Cell,
-    /// Whether a parameter was fitted to it, so that it is no prediction.
+    /// Whether a parameter was fitted to it: then it is not a prediction.
     fitted: bool,
-    /// Whether it follows from other points, so that it is no evidence of its own.
+    /// Whether it follows from other points: then it is not evidence.
     follows: bool,
-    /// What was predicted before the figure was known.
+    /// The prediction from before the figure was known.
     #[schemars(with = "Option<f64>")]
     blind: Cell,
 }
 
-/// Without signs.
+/// Absolute errors.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Errors")]
 struct ErrorsRow {
@@ -70,13 +70,13 @@ struct ErrorsRow {
     worst: Cell,
 }
 
-/// What straight lines through the other published points give.
+/// Errors of straight lines through the other published points.
 #[derive(Serialize, JsonSchema)]
 struct StraightLines {
-    /// How many independent points lie on one.
+    /// The number of independent points on such a line.
     predicted: usize,
     errors: Option<ErrorsRow>,
-    /// Our errors there.
+    /// The model's errors at these points.
     ours: Option<ErrorsRow>,
 }
 

@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex};
 
-/// How threads wait for each other.
+/// How threads wait at a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BarrierKind {
-    /// Burning the CPU, never giving it away.
+    /// Spinning on the CPU.
     Spinning,
-    /// Asleep, by a condition variable.
+    /// Asleep, on a condition variable.
     Blocking,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A problem class. B takes about a quarter of a gigabyte while its matrix is built; larger ones are not offered.
+/// A problem class. B takes about a quarter of a gigabyte while its matrix is generated; larger ones are not offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Class {
     /// Sample: 1,400 rows, a few tens of milliseconds.

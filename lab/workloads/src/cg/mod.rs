@@ -64,54 +64,54 @@ impl CgSpec {
     }
 }
 
-/// What happens while it runs. Given to the callback by the calling thread, between iterations: the other threads wait meanwhile.
+/// An event during a run. The calling thread passes it to the callback, between iterations; the other threads wait meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum CgEvent {
-    /// The matrix is there.
+    /// The matrix is complete.
     Ready {
         /// Its stored elements.
         nonzeros: u64,
         /// Threads of the first team.
         threads: u32,
-        /// Time that making it took.
+        /// Seconds of its generation.
         setup_seconds: f64,
     },
-    /// The untimed iteration is over and the clock runs.
+    /// The untimed iteration has ended and the measured time begins.
     Started,
-    /// An outer iteration is over.
+    /// An outer iteration has ended.
     Iteration(Iteration),
-    /// A repetition is over.
+    /// A repetition has ended.
     Repetition {
         /// Counted from 1.
         repetition: u64,
         /// Its last estimate.
         zeta: f64,
-        /// Whether that is the right one.
+        /// Whether this is the correct value.
         verified: bool,
         /// Time since the start.
         seconds: f64,
     },
-    /// A malleable run goes on with another number of threads.
+    /// A malleable run continues with another number of threads.
     Resized {
-        /// Before.
+        /// The old number.
         from: u32,
-        /// From now on.
+        /// The new number.
         to: u32,
         /// Time since the start.
         seconds: f64,
     },
 }
 
-/// One line of the trace.
+/// A line of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 pub struct Iteration {
-    /// Which repetition, counted from 1.
+    /// The repetition, from 1.
     pub repetition: u64,
-    /// Which iteration of it, counted from 1.
+    /// The iteration within it, from 1.
     pub iteration: u32,
-    /// How many threads computed it.
+    /// The number of threads that computed it.
     pub threads: u32,
     /// |x - A z|.
     pub residual: f64,
@@ -121,11 +121,11 @@ pub struct Iteration {
     pub seconds: f64,
 }
 
-/// Whether the answer was right.
+/// Whether the answer is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verification {
-    /// Every complete repetition gave the reference's zeta.
+    /// Every complete repetition gave the reference value of zeta.
     Passed,
     /// At least one did not.
     Failed,
@@ -133,32 +133,32 @@ pub enum Verification {
     NotReached,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CgResult {
-    /// The problem.
+    /// The problem class.
     pub class: Class,
     /// Threads of the last team.
     pub threads: u32,
     /// How they waited.
     pub barrier: BarrierKind,
-    /// How often the number of threads changed.
+    /// The number of changes of the number of threads.
     pub resizes: u64,
     /// Complete repetitions.
     pub repetitions: u64,
-    /// Outer iterations, of incomplete repetitions too.
+    /// Outer iterations, including incomplete repetitions.
     pub iterations: u64,
     /// From the end of the untimed iteration to the end of the last one.
     pub seconds: f64,
-    /// Nominal millions of operations per second, of all threads, over the whole time.
+    /// Nominal millions of operations per second, of all threads, over the measured time.
     pub mops_total: f64,
     /// |x - A z| of the last iteration; 0 before the first.
     pub residual: f64,
-    /// The estimate of the last complete repetition, or else of the last iteration; 0 before the first.
+    /// The estimate of the last complete repetition, otherwise of the last iteration; 0 before the first.
     pub zeta: f64,
-    /// Whether it was right.
+    /// Whether it is right.
     pub verification: Verification,
-    /// The stop flag ended it.
+    /// Whether the stop flag ended it.
     pub stopped: bool,
 }
 

@@ -65,33 +65,33 @@ pub struct Task {
     pub index: u32,
 }
 
-/// What happens while it runs.
+/// An event during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum HackbenchEvent<'a> {
-    /// All tasks exist and wait to be woken.
+    /// All tasks exist and wait for the start.
     Ready {
-        /// How many.
+        /// The number of tasks.
         tasks: u32,
-        /// Their process ids; none in thread mode.
+        /// Their process ids; empty in thread mode.
         pids: &'a [u32],
     },
-    /// They have been woken and the clock runs.
+    /// They have been woken and the measured time begins.
     Started,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HackbenchResult {
-    /// How many tasks ran.
+    /// The number of tasks.
     pub tasks: u32,
-    /// Messages that were received, counted by the receivers that came to their end.
+    /// Received messages, counted by the receivers that finished.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
     /// From the wake to the end of the last task.
     pub seconds: f64,
-    /// The stop flag ended it: the figures are of what was done until then.
+    /// Whether the stop flag ended it; then the figures cover the time until the stop.
     pub stopped: bool,
 }
 

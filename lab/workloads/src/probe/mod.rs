@@ -32,35 +32,36 @@ use serde::Serialize;
 
 pub use rounds::{Figure, Queued};
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Probe {
     /// A message of 100 bytes, written or read, in nanoseconds.
     pub message_ns: Figure,
-    /// The same where many wait, for several numbers, ascending.
+    /// The same while many messages wait, for several numbers, ascending.
     pub queued: Vec<Queued>,
     /// Messages of 100 bytes that a socket holds.
     pub socket_holds: u32,
-    /// [`PROCESSES`] processes of hackbench, of which each sender has one message for each receiver of its group, from their beginning until all
-    /// ended: nanoseconds.
+    /// [`PROCESSES`] processes of hackbench, in which each sender sends one message to each receiver of its group, from their start until
+    /// all have ended: nanoseconds.
     pub processes_ns: Figure,
-    /// How late a thread runs that sleeps until a moment while its CPU idles, in nanoseconds.
+    /// Lateness of a thread that sleeps until a time while its CPU idles, in nanoseconds.
     pub timer_ns: Figure,
-    /// Two threads on one CPU answer each other once: nanoseconds.
+    /// One exchange of two threads on one CPU: nanoseconds.
     pub switch_round_ns: Figure,
-    /// The same of two processes: nanoseconds.
+    /// One exchange of two processes on one CPU: nanoseconds.
     pub process_round_ns: Figure,
-    /// Two threads on two CPUs answer each other once, asleep meanwhile: nanoseconds.
+    /// One exchange of two threads on two CPUs, which sleep meanwhile: nanoseconds.
     pub wake_round_ns: Figure,
-    /// Until a CPU sees what another one wrote, in nanoseconds.
+    /// Time until a CPU sees another one's write, in nanoseconds.
     pub transfer_ns: Figure,
-    /// A line out of [`NEAR_KIB`] KiB, in nanoseconds.
+    /// Latency of a line in [`NEAR_KIB`] KiB, in nanoseconds.
     pub near_ns: Figure,
-    /// A line out of [`FAR_KIB`] KiB, in nanoseconds.
+    /// Latency of a line in [`FAR_KIB`] KiB, in nanoseconds.
     pub far_ns: Figure,
-    /// The most of [`SIZES_KIB`] out of which a line comes nearly as fast as out of [`NEAR_KIB`]: what caches hold, whatever the kernel was told.
+    /// The largest of [`SIZES_KIB`] whose lines are nearly as fast as those of [`NEAR_KIB`]: the measured cache size, independent of the
+    /// size that the kernel reports.
     pub holds_kib: usize,
-    /// How long a thread keeps its CPU beside another one, in nanoseconds; `None` where it was too seldom taken away.
+    /// Time slice of a thread that competes with another one, in nanoseconds; `None` if it was preempted too rarely.
     pub turn_ns: Option<Figure>,
     /// A tick of the kernel's clock, in nanoseconds: the resolution of its coarse clock.
     pub tick_ns: u64,

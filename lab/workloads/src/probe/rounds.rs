@@ -58,7 +58,7 @@ pub struct Figure {
     pub low: f64,
     /// A quarter of the rounds took more.
     pub high: f64,
-    /// So many rounds.
+    /// The number of rounds.
     pub rounds: usize,
 }
 
@@ -75,9 +75,9 @@ impl Figure {
 /// Messages while many wait.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Queued {
-    /// So many were written before the first was read.
+    /// Messages written before the first was read.
     pub messages: u32,
-    /// One of them, written or read, in nanoseconds.
+    /// Time of one message, written or read, in nanoseconds.
     pub ns: Figure,
 }
 

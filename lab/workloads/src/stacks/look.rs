@@ -9,12 +9,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Pages.
+/// Numbers of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Count {
-    /// Of these, those that are in memory.
+    /// Resident pages.
     pub resident: usize,
-    /// Those that exist.
+    /// Existing pages.
     pub pages: usize,
 }
 

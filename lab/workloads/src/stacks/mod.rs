@@ -33,15 +33,15 @@ const LOOKS: usize = 3;
 /// A larger default stack, in bytes, is not touched as a whole.
 const WHOLE_MAX: usize = 256 << 20;
 
-/// Whose stack.
+/// The kind of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The program's.
+    /// The program's main stack.
     Main,
-    /// What the C library makes for a thread.
+    /// A thread stack that the C library allocated.
     Default,
-    /// One that the program mapped and wrote to before.
+    /// A stack that the program mapped and wrote to before.
     Own,
 }
 
@@ -57,11 +57,11 @@ impl Kind {
     }
 }
 
-/// What was touched before a look.
+/// The part touched before a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Touched {
-    /// What the thread itself needs.
+    /// Only what the thread itself needs.
     Nothing,
     /// The lowest byte.
     LowestByte,
@@ -81,36 +81,36 @@ impl Touched {
     }
 }
 
-/// A stack at a moment.
+/// A reading of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Look {
-    /// What was touched before.
+    /// The part touched before.
     pub touched: Touched,
     /// Its pages.
     #[serde(flatten)]
     pub count: Count,
 }
 
-/// What was seen of a stack.
+/// The readings of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Stack {
-    /// Whose.
+    /// Its kind.
     pub kind: Kind,
-    /// One after the other.
+    /// The readings, in order.
     pub looks: Vec<Look>,
-    /// What could not be done, and why.
+    /// What could not be measured, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StacksResult {
-    /// The version of the kernel.
+    /// The kernel's version.
     pub kernel: String,
-    /// In bytes.
+    /// The page size in bytes.
     pub page_bytes: usize,
-    /// The three kinds.
+    /// The three kinds of stacks.
     pub stacks: Vec<Stack>,
 }
 

@@ -49,11 +49,11 @@ impl StreamSpec {
     }
 }
 
-/// What happens while it runs.
+/// An event during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum StreamEvent<'a> {
-    /// Both connections are there and data begins to flow.
+    /// Both connections exist and data begins to flow.
     #[serde(rename = "started")]
     Connected {
         /// This end of the first connection.
@@ -70,41 +70,41 @@ pub enum StreamEvent<'a> {
         /// Bytes received by this end until now.
         in_bytes: u64,
     },
-    /// A server turned a connection away.
+    /// A server refused a connection.
     Refused {
         /// Its address.
         peer: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
 }
 
-/// One way of a stream.
+/// One direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Flow {
-    /// What its receiver had.
+    /// Bytes that the receiver got.
     pub bytes: u64,
-    /// From go to the end of the data, by the receiver's clock.
+    /// Seconds from the start to the end of the data, by the receiver's clock.
     pub seconds: f64,
     /// Reads or writes of this end.
     pub calls: u64,
 }
 
-/// What came of a run, as one end sees it.
+/// The result of a run, at one end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StreamResult {
     /// This end of the first connection.
     pub here: SocketAddr,
     /// Its other end.
     pub there: SocketAddr,
-    /// How much each write offered.
+    /// Bytes per write call.
     pub write_bytes: u32,
-    /// Whether senders spun.
+    /// Whether senders spin.
     pub is_spinning: bool,
-    /// What this end sent.
+    /// The data that this end sent.
     pub out_flow: Flow,
-    /// What this end received.
+    /// The data that this end received.
     pub in_flow: Flow,
-    /// The stop flag of this end ended it.
+    /// Whether this end's stop flag ended it.
     pub stopped: bool,
 }

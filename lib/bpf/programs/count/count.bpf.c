@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Counts what mpstat shows: a row of words for each processor, a word for each column, mapped into the reader's memory. A program adds
- * one to a word of the processor that it runs on. None needs to know a structure of the kernel.
+ * Event counters for mpstat: a row of words per CPU, a word per column, mapped into the reader's memory. A program adds one to a word of
+ * its CPU. No program needs a kernel structure.
  */
 #include "kernel.bpf.h"
 
@@ -10,7 +10,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* The columns, in the order of the listing. src/count.rs has the same. */
 enum column { MINF, MJF, XCAL, INTR, ITHR, CSW, ICSW, MIGR, SMTX, SRW, SYSCL, COLUMNS };
 
-/* Two cache lines, so that processors do not slow each other. */
+/* Two cache lines, to avoid false sharing between CPUs. */
 struct row {
 	__u64 words[16];
 };
@@ -42,8 +42,8 @@ COUNT_EACH(page_fault_user, MINF)
 COUNT_EACH(page_fault_kernel, MINF)
 
 /*
- * Interrupts have a tracepoint each; which there are depends on the architecture. The first is for devices, and everywhere; ipi_entry is
- * for Arm and others, the rest for x86.
+ * Each kind of interrupt has its own tracepoint; the set depends on the architecture. The first, for devices, exists everywhere; ipi_entry
+ * is for Arm and others; the rest are for x86.
  */
 COUNT_EACH(irq_handler_entry, INTR)
 COUNT_EACH(ipi_entry, INTR)
@@ -59,11 +59,11 @@ COUNT_EACH(thermal_apic_entry, INTR)
 COUNT_EACH(threshold_apic_entry, INTR)
 COUNT_EACH(deferred_error_apic_entry, INTR)
 
-/* Arguments: preempted, previous task, next task, state of the previous one (0: it could go on). */
+/* Arguments: preempted, previous task, next task, state of the previous task (0: runnable). */
 TRACEPOINT(sched_switch)
 {
 	count(CSW);
-	/* The idle thread is never preempted: it has nothing better to do. Its number is 0. */
+	/* The idle thread (pid 0) is never preempted: it has no work to lose. */
 	if ((__u32)bpf_get_current_pid_tgid() == 0)
 		return 0;
 	if ((__u8)ctx->args[0] || (__u32)ctx->args[3] == 0)
@@ -71,7 +71,7 @@ TRACEPOINT(sched_switch)
 	return 0;
 }
 
-/* Arguments: task, where it goes. Counted there. */
+/* Arguments: task, destination CPU. Counted on the destination. */
 TRACEPOINT(sched_migrate_task)
 {
 	count_on((__u32)ctx->args[1], MIGR);
@@ -79,12 +79,12 @@ TRACEPOINT(sched_migrate_task)
 }
 
 /*
- * Soft interrupts that finish the work of devices, as bits: HI 0, NET_TX 2, NET_RX 3, BLOCK 4, IRQ_POLL 5, TASKLET 6. The others (TIMER,
- * SCHED, HRTIMER, RCU) belong to clocks.
+ * Softirqs that finish device work, as bits: HI 0, NET_TX 2, NET_RX 3, BLOCK 4, IRQ_POLL 5, TASKLET 6. The others (TIMER, SCHED, HRTIMER,
+ * RCU) belong to clocks.
  */
 #define DEVICE_SOFTIRQS 0x7d
 
-/* Argument: which. */
+/* Argument: softirq number. */
 TRACEPOINT(softirq_entry)
 {
 	__u32 number = ctx->args[0];
@@ -94,7 +94,7 @@ TRACEPOINT(softirq_entry)
 	return 0;
 }
 
-/* Arguments: number, action, result. A result with bit 1 wakes the thread that handles the interrupt. */
+/* Arguments: number, action, result. A result with bit 1 (IRQ_WAKE_THREAD) wakes the interrupt thread. */
 TRACEPOINT(irq_handler_exit)
 {
 	if (ctx->args[2] & 2)
@@ -102,7 +102,7 @@ TRACEPOINT(irq_handler_exit)
 	return 0;
 }
 
-/* Arguments: whom, from where, what to call. Without a function it is a nudge, not a call. */
+/* Arguments: target, call site, function. Without a function it is a reschedule interrupt, not a cross call. */
 static __always_inline int call(struct bpf_raw_tracepoint_args *ctx)
 {
 	if (ctx->args[2])
@@ -127,16 +127,16 @@ TRACEPOINT(contention_begin)
 {
 	__u32 flags = ctx->args[1];
 
-	/* A mutex that spins: once per mutex that was not free. Or one of a real-time kernel. */
+	/* A spinning mutex: once per contended mutex. Or a lock of a real-time kernel. */
 	if ((flags & (MUTEX | SPINNING)) == (MUTEX | SPINNING) || (flags & (REAL_TIME | READER | WRITER)) == REAL_TIME)
 		count(SMTX);
-	/* A reader or writer about to block. */
+	/* A reader or writer that is about to block. */
 	if (!(flags & SPINNING) && (flags & (READER | WRITER)))
 		count(SRW);
 	return 0;
 }
 
-/* Major faults have no tracepoint: this runs at each event of a processor's own. */
+/* Major faults have no tracepoint: a per-CPU perf event runs this program at each fault. */
 SEC("perf_event")
 int major_fault(void *ctx)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What disturbs the job of a set of processors: everything that runs there and is not the job, by kind, name and sender, with how often, how
- * long in all and how long at most. Sums stand in a map; stretches that took longer than asked for are told one by one in a ring.
+ * OS noise on a set of CPUs: everything that runs there and is not the job, by kind, name and sender, with count, total and longest time.
+ * Sums are in a map. Stretches longer than a threshold are reported one by one in a ring buffer.
  *
- * Interrupts begin and end at tracepoints, threads at switches; whose time is whose is decided in nesting.h. On processors that are not
- * watched a program looks at one word and returns.
+ * Interrupts begin and end at tracepoints, threads at context switches; nesting.h assigns the time. On a CPU that is not watched a program
+ * reads one word and returns.
  */
 #include "kernel.bpf.h"
 #include "nesting.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Kinds, from 1: src/disturbances.rs has the same. VECTOR is an interrupt that has no more than a number. */
+/* Kinds, from 1: src/disturbances.rs has the same. VECTOR is an interrupt that is known by its number only. */
 enum kind { HOME, DEVICE, VECTOR, SOFT, TIMER, WORK, KERNEL, TASK, FAULT, NMI, CALL, NUDGE };
-/* Whose doing it is; stands above the kind. */
+/* Origin of a disturbance; in the bits above the kind. */
 enum whose { OTHERS, JOB, OURS };
 #define WHOSE(whose) ((__u64)(whose) << 16)
 /* Vectors: the order of VECTORS in src/disturbances.rs. */
@@ -23,7 +23,10 @@ enum vector { LOCAL_TIMER = 1, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, 
 #define PF_KTHREAD 0x00200000
 #define RB_NO_WAKEUP 1
 
-/* Constants that the loader sets: who watches, how long a stretch must be to be told, and where the function stands that wakes a sleeper. */
+/*
+ * Constants that the loader sets: the process that watches, the shortest stretch to report in nanoseconds, and the address of the function
+ * that wakes a sleeper (hrtimer_wakeup).
+ */
 const volatile __u64 watcher = 0;
 const volatile __u64 worth_telling = 0;
 const volatile __u64 wakes_sleeper = 0;
@@ -49,7 +52,7 @@ struct sender {
 	__u64 whose;
 };
 
-/* By processor: what is on it. */
+/* By CPU: what runs on it. */
 ARRAY(states, struct state, 0);
 
 MAP(HASH, sums, struct key, struct sum, 16384);
@@ -60,13 +63,13 @@ MAP(HASH, job, __u64, __u64, 65536);
 /* Kernel workers and the function that each executes. */
 MAP(LRU_HASH, working, __u64, __u64, 4096);
 
-/* Calls on their way to a watched processor, and who sent them. */
+/* Pending calls to a watched CPU, and their senders. */
 MAP(LRU_HASH, calls, __u64, struct sender, 4096);
 
-/* By processor: who nudged it last. */
+/* By CPU: the last sender of a reschedule interrupt. */
 MAP(HASH, nudges, __u64, struct sender, 1);
 
-/* What could not be kept: sums, stretches, members of the job. */
+/* Losses: sums, stretches, members of the job. */
 MAP(HASH, lost, __u64, __u64, 4);
 enum { LOST_SUMS, LOST_STRETCHES, LOST_MEMBERS };
 
@@ -85,7 +88,7 @@ static __always_inline void lose(__u64 what)
 		bpf_map_update_elem(&lost, &what, &one, BPF_ANY);
 }
 
-/* The state of a processor, if it is watched. */
+/* The state of a CPU, or 0 if it is not watched. */
 static __always_inline struct state *state_of(__u32 cpu)
 {
 	struct state *state = bpf_map_lookup_elem(&states, &cpu);
@@ -149,7 +152,7 @@ static __always_inline void tell_stretch(struct state *state, __u64 start, __u64
 	stretch->start = start;
 	stretch->length = length;
 	stretch->culprit = state->culprit;
-	/* Nobody is woken for it, for that would be a disturbance: the reader looks from time to time. */
+	/* Wakes no reader, because a wake-up would be a disturbance: the reader polls. */
 	bpf_ringbuf_submit(stretch, RB_NO_WAKEUP);
 }
 
@@ -160,7 +163,7 @@ static __always_inline __u64 whose(__u64 tid, __u64 tgid)
 	return bpf_map_lookup_elem(&job, &tid) ? JOB : OTHERS;
 }
 
-/* What a processor does that runs this thread. */
+/* The activity of a CPU that runs this thread. */
 static __always_inline void of_task(struct task_struct *task, struct what *what)
 {
 	__u64 tid = (__u32)BPF_CORE_READ(task, pid), tgid = (__u32)BPF_CORE_READ(task, tgid), *function;
@@ -182,7 +185,7 @@ static __always_inline void of_task(struct task_struct *task, struct what *what)
 	bpf_probe_read_kernel(what->words, sizeof(what->words), &task->comm);
 }
 
-/* The same of this processor. What it ran before it was watched is found when something happens there first. */
+/* The state of this CPU. The first event on a watched CPU finds out which thread it runs. */
 static __always_inline struct state *here(__u64 now)
 {
 	struct state *state = state_of(bpf_get_smp_processor_id());
@@ -235,7 +238,7 @@ static __always_inline int closes(__u64 id)
 	return 0;
 }
 
-/* Tells the ids of kinds apart: numbers are small, the others are addresses. */
+/* Makes ids unique across kinds: numbers are small, other ids are addresses. */
 #define ID(kind, number) ((__u64)(kind) << 48 | (number))
 
 /* Arguments: preempted, previous task, next task, state of the previous one. */
@@ -263,7 +266,7 @@ TRACEPOINT(irq_handler_exit)
 	return closes(ID(DEVICE, (__u32)ctx->args[0]));
 }
 
-/* Argument: which. */
+/* Argument: softirq number. */
 TRACEPOINT(softirq_entry)
 {
 	return opens(SOFT, (__u32)ctx->args[0], ID(SOFT, (__u32)ctx->args[0]));
@@ -296,7 +299,7 @@ VECTOR_EACH(threshold_apic, THRESHOLD)
 VECTOR_EACH(deferred_error_apic, DEFERRED)
 VECTOR_EACH(ipi, ARM_IPI)
 
-/* A nudge is of the one who nudged last. */
+/* A reschedule interrupt is attributed to its last sender. */
 TRACEPOINT(reschedule_entry)
 {
 	__u64 now = bpf_ktime_get_ns(), cpu = bpf_get_smp_processor_id();
@@ -318,7 +321,7 @@ TRACEPOINT(reschedule_exit)
 	return closes(ID(VECTOR, RESCHEDULE));
 }
 
-/* Arguments: whom, from where, what to call; nothing to call is a nudge. */
+/* Arguments: target, call site, function. No function: a reschedule interrupt. */
 TRACEPOINT(ipi_send_cpu)
 {
 	__u32 cpu = ctx->args[0];
@@ -332,7 +335,7 @@ TRACEPOINT(ipi_send_cpu)
 	return 0;
 }
 
-/* Arguments: whom, from where, function, the call itself. */
+/* Arguments: target, call site, function, the call itself. */
 TRACEPOINT(csd_queue_cpu)
 {
 	__u64 call = ctx->args[3];
@@ -346,8 +349,8 @@ TRACEPOINT(csd_queue_cpu)
 }
 
 /*
- * What an interrupt of no more than a number turns out to be for. The first that it does gives it its name, and so it counts once; for the second
- * there is a place of its own.
+ * The work of an interrupt that is known by its number only. The first piece of work names the interrupt, which is therefore counted once;
+ * each further piece gets a frame of its own.
  */
 static __always_inline void name_or_begin(struct state *state, __u64 now, const struct what *what, __u64 id)
 {
@@ -359,7 +362,7 @@ static __always_inline void name_or_begin(struct state *state, __u64 now, const 
 		begin(state, now, what, id);
 }
 
-/* Arguments: function, the call itself; none where a thread does for its own processor what it asks of others: that is the thread's time. */
+/* Arguments: function, the call itself. The call is 0 where a thread calls the function for its own CPU: that is the thread's time. */
 TRACEPOINT(csd_function_entry)
 {
 	__u64 now = bpf_ktime_get_ns(), call = ctx->args[1];
@@ -394,7 +397,7 @@ TRACEPOINT(hrtimer_expire_entry)
 		return 0;
 	what.name = (__u64)BPF_CORE_READ(timer, function);
 	if (what.name && what.name == wakes_sleeper) {
-		/* The timer stands first in what it belongs to. */
+		/* The timer is the first member of its sleeper. */
 		task = BPF_CORE_READ((struct hrtimer_sleeper *)timer, task);
 		if (task) {
 			tid = (__u32)BPF_CORE_READ(task, pid);
@@ -413,7 +416,7 @@ TRACEPOINT(hrtimer_expire_exit)
 	return closes(ctx->args[0]);
 }
 
-/* Arguments: timer, when. */
+/* Arguments: timer, expiry time. */
 TRACEPOINT(timer_expire_entry)
 {
 	struct timer_list *timer = (struct timer_list *)ctx->args[0];
@@ -426,7 +429,7 @@ TRACEPOINT(timer_expire_exit)
 	return closes(ctx->args[0]);
 }
 
-/* A worker takes up a function, or has done it: as if the processor turned to another thread. */
+/* A worker begins or ends a function. Handled like a switch to another thread. */
 static __always_inline int works(__u64 function)
 {
 	__u64 now = bpf_ktime_get_ns(), tid = (__u32)bpf_get_current_pid_tgid();
@@ -455,7 +458,7 @@ TRACEPOINT(workqueue_execute_end)
 	return works(0);
 }
 
-/* Arguments: handler, how long it took, what it did. */
+/* Arguments: handler, duration, result. */
 TRACEPOINT(nmi_handler)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -467,7 +470,7 @@ TRACEPOINT(nmi_handler)
 	return 0;
 }
 
-/* Nobody tells when a fault ends: only that there was one. */
+/* A page fault has no tracepoint at its end: it is counted without a duration. */
 static __always_inline int faults(void)
 {
 	__u64 tid = (__u32)bpf_get_current_pid_tgid();
@@ -491,7 +494,7 @@ TRACEPOINT(page_fault_kernel)
 	return faults();
 }
 
-/* Arguments: parent, child. Children of the job are the job. */
+/* Arguments: parent, child. Children of the job belong to the job. */
 TRACEPOINT(sched_process_fork)
 {
 	struct task_struct *parent = (struct task_struct *)ctx->args[0], *child = (struct task_struct *)ctx->args[1];
@@ -505,7 +508,7 @@ TRACEPOINT(sched_process_fork)
 	return 0;
 }
 
-/* Argument: task. Its number may be another one's soon. */
+/* Argument: task. Its pid may be reused soon. */
 TRACEPOINT(sched_process_free)
 {
 	__u64 tid = (__u32)BPF_CORE_READ((struct task_struct *)ctx->args[0], pid);

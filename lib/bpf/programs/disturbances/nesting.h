@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Whose time it is on one processor. At the bottom there is the thread that runs; on top of it whatever interrupted it, and what interrupted
- * that. Each moment belongs to what is on top: when something ends, what lay on top of it meanwhile is not its own time.
+ * Time accounting of one CPU. At the bottom of the stack is the running thread, above it the interrupt that interrupted it, and so on. Each
+ * instant belongs to the top of the stack: when a frame ends, the time of the frames above it is not its own.
  *
  *     thread   ====|                                  |=====        start .. end without inner
  *     interrupt    |------|               |-----------|             inner of the thread
  *     timer               |+++++|                                   inner of the interrupt
  *
- * A processor is at home when it is idle or runs the job. A stretch is the time from when it leaves home until it is back; its culprit is the part
- * of it that took longest.
+ * A CPU is at home when it is idle or runs the job. A stretch is the time from leaving home until the return; its culprit is its longest
+ * part.
  *
- * Whoever includes this defines charge() and tell_stretch(). There is nothing of the kernel in it, so that it can be tested outside.
+ * A file that includes this defines charge() and tell_stretch(). This header uses nothing of the kernel, so that it can be tested in user
+ * space.
  */
 #ifndef MILLPOND_NESTING_H
 #define MILLPOND_NESTING_H
 
-/* One place for the thread, seven for what lies above. A power of two: places are found by masking. */
+/* One frame for the thread, seven above it. A power of two, because indices are masked. */
 #define PLACES 8
 
-/* What has the processor. Kind 0 is home: the job, or nobody. */
+/* The activity that has the CPU. Kind 0 is home: the job, or idle. */
 struct what {
 	__u64 kind;
 	__u64 name;
@@ -28,30 +29,30 @@ struct what {
 
 struct frame {
 	struct what what;
-	/* Tells it from others of its kind: its end has to have the same. */
+	/* Distinguishes activities of one kind: the end must have the id of the beginning. */
 	__u64 id;
 	__u64 start;
 	__u64 inner;
 };
 
 struct state {
-	/* Whether anybody watches. */
+	/* Whether the CPU is watched. */
 	__u64 on;
-	/* How much lies above the thread. */
+	/* Frames above the thread. */
 	__u64 depth;
-	/* Since when the processor is not at home; 0 while it is. */
+	/* When the CPU left home; 0 while it is at home. */
 	__u64 away;
-	/* The longest part of the stretch, and what that was. */
+	/* The longest part of the stretch, and its activity. */
 	__u64 worst;
 	struct what culprit;
-	/* What did not fit. */
+	/* Activities that did not fit into the stack. */
 	__u64 deep;
 	struct frame frames[PLACES];
 };
 
-/* So much of its own time was spent by what ends now. */
+/* Charges the activity that ends with its own time. */
 static void charge(const struct what *what, __u64 own, __u64 start);
-/* The processor is at home again. */
+/* The CPU is at home again: reports the stretch. */
 static void tell_stretch(struct state *state, __u64 start, __u64 length);
 
 static __always_inline __u64 minus(__u64 a, __u64 b)
@@ -82,7 +83,7 @@ static __always_inline void come_home(struct state *state, __u64 now)
 	tell_stretch(state, away, minus(now, away));
 }
 
-/* Own time of a place until now. It is charged, and may be the longest part of the stretch. */
+/* Closes a frame: charges its own time, which may be the longest part of the stretch. */
 static __always_inline void settle(struct state *state, struct frame *frame, __u64 now)
 {
 	__u64 own = minus(minus(now, frame->start), frame->inner);
@@ -96,7 +97,7 @@ static __always_inline void settle(struct state *state, struct frame *frame, __u
 	charge(&frame->what, own, frame->start);
 }
 
-/* Something interrupts what is on top. The depth comes first: an interrupt of this very function then lies above. */
+/* An activity interrupts the top of the stack. The depth is written first: an interrupt of this function then uses the next frame. */
 static __always_inline void begin(struct state *state, __u64 now, const struct what *what, __u64 id)
 {
 	__u64 depth = state->depth;
@@ -115,7 +116,7 @@ static __always_inline void begin(struct state *state, __u64 now, const struct w
 	leave_home(state, now);
 }
 
-/* It ends. What is not on top is none of ours: it began before us, or did not fit. */
+/* An activity ends. One that is not on top is ignored: it began before the watch, or did not fit. */
 static __always_inline void end(struct state *state, __u64 now, __u64 id)
 {
 	__u64 depth = state->depth;
@@ -130,7 +131,7 @@ static __always_inline void end(struct state *state, __u64 now, __u64 id)
 		come_home(state, now);
 }
 
-/* Time that is known at its end only, and lies within what is on top. */
+/* An activity whose duration is known only at its end, and which lies within the top of the stack. */
 static __always_inline void within(struct state *state, __u64 now, const struct what *what, __u64 length)
 {
 	struct frame *frame = place(state, state->depth);
@@ -142,7 +143,7 @@ static __always_inline void within(struct state *state, __u64 now, const struct 
 	charge(what, length, now - length);
 }
 
-/* The processor turns to another thread. What lay on top ends, for it belongs to the thread before. */
+/* The CPU switches to another thread. The frames above the thread end, because they belong to the previous thread. */
 static __always_inline void turn(struct state *state, __u64 now, const struct what *next)
 {
 	struct frame *base = place(state, 0);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Stamps the way of one thread from its timer to its processor, and keeps what else ran on that processor: the last moments in a ring, and
- * sums by name. The thread itself reads the stamps from mapped memory when it is back in user mode.
+ * Timestamps of one thread's wake-up, from its timer to its CPU, and a log of what else ran on that CPU: the last events in a ring, and
+ * sums by name. The thread itself reads the timestamps from mapped memory in user mode.
  */
 #include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* The processor that is looked at. */
+/* The observed CPU. */
 const volatile __u64 processor = 0;
 
-/* What happened: the upper half of a moment's second word; the number below says which. src/latency.rs has the same. */
+/* Kinds of events: the upper half of an event's second word; the lower half has the number. src/latency.rs has the same. */
 enum what { TASK = 1, IRQ_IN, IRQ_OUT, SOFT_IN, SOFT_OUT, VECTOR_IN, VECTOR_OUT };
 enum vector { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, OTHER_IPI };
 
@@ -22,7 +22,7 @@ struct moment {
 	__u64 name[2];
 };
 
-/* Words, in the order that src/latency.rs knows. */
+/* Words, in the order that src/latency.rs reads. */
 struct state {
 	__u64 irq;
 	__u64 woken;
@@ -34,7 +34,7 @@ struct state {
 	__u64 irq_since;
 	__u64 soft_since;
 	__u64 vector_since;
-	/* What ran and found no room among the sums. */
+	/* Activities without room among the sums. */
 	__u64 beyond_times;
 	__u64 beyond_ns;
 	__u64 spare[4];
@@ -43,7 +43,7 @@ struct state {
 
 ARRAY(states, struct state, BPF_F_MMAPABLE);
 
-/* Key 0: the number of the thread. */
+/* Key 0: the thread's id. */
 MAP(HASH, threads, __u64, __u64, 1);
 
 struct sum {
@@ -52,7 +52,7 @@ struct sum {
 	__u64 name[2];
 };
 
-/* By what ran. */
+/* By activity. */
 MAP(HASH, sums, __u64, struct sum, 4096);
 
 static __always_inline struct state *state(void)
@@ -72,7 +72,7 @@ static __always_inline __u64 word(enum what what, __u32 number)
 	return (__u64)what << 32 | number;
 }
 
-/* An interrupt may come while a moment is being written: each has its own place. */
+/* Logs an event. An interrupt may log another one meanwhile: each takes its own slot. */
 static __always_inline void note(struct state *s, __u64 now, __u64 what, const char *name)
 {
 	struct moment *moment = &s->moments[__sync_fetch_and_add(&s->next, 1) & (MOMENTS - 1)];
@@ -107,7 +107,7 @@ static __always_inline void add(__u64 what, __u64 ns, const char *name)
 	}
 }
 
-/* Arguments: timer, now. Whoever sleeps by it stands behind it, if somebody does. */
+/* Arguments: timer, now. For a sleeper's timer, the task follows the timer. */
 TRACEPOINT(hrtimer_expire_entry)
 {
 	struct state *s = state();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What threads wait for at futexes: which calls wait and wake, which words are locks and who holds them, and which of a thread's waits
- * are remembered. A part of microstates.bpf.c, which has the accounts.
+ * Futex waits of threads: which calls wait and wake, which words are locks, which thread holds them, and which waits of a thread are
+ * remembered. Part of microstates.bpf.c, which has the accounts.
  */
 
-/* The system calls of futexes: futex, and since 5.16 and 6.7 its kin. */
+/* Futex system calls: futex, and the newer ones (futex_waitv since 5.16, the others since 6.7). */
 #if defined(__TARGET_ARCH_x86)
 #define CALL_FUTEX 202
 #else
@@ -15,7 +15,7 @@
 #define CALL_WAIT 455
 #define CALL_REQUEUE 456
 
-/* Operations of futex, without their flags. */
+/* Operations of futex, without flags. */
 #define OP_MASK 0x7f
 #define OP_PRIVATE 0x80
 #define OP_WAKE 1
@@ -31,16 +31,16 @@
 /* Flag of futex_wait. */
 #define WAIT_PRIVATE 0x80
 
-/* Whether a system call waits for a lock of the program: futex and its kin. */
+/* Whether a system call waits at a futex. */
 static __always_inline bool is_futex(__u64 call)
 {
 	return call == CALL_FUTEX || call == CALL_WAITV || (call >= CALL_WAKE && call <= CALL_REQUEUE);
 }
 
 #define NO_CALL ((__u64)-1)
-#define TRAP_OF_CALLS 8 /* of a RISC-V processor */
+#define TRAP_OF_CALLS 8 /* RISC-V: environment call from user mode */
 
-/* The system call that a thread is in, by the registers with which it left user mode; NO_CALL where a fault or an interrupt took it. */
+/* The system call that a thread is in, from its saved user registers; NO_CALL after a fault or an interrupt. */
 static __always_inline __u64 call_of(struct pt_regs___m *regs)
 {
 	if (!regs)
@@ -88,7 +88,7 @@ static __always_inline __u64 argument(struct pt_regs___m *regs, int number)
 #endif
 }
 
-/* Whether a futex call wakes those that wait at a word. */
+/* Whether a futex call wakes waiters at a word. */
 static __always_inline bool wakes_at(struct pt_regs___m *regs, __u64 call, __u64 word)
 {
 	__u64 operation;
@@ -106,16 +106,16 @@ static __always_inline bool wakes_at(struct pt_regs___m *regs, __u64 call, __u64
 		operation == OP_CMP_REQUEUE_PI);
 }
 
-/* Of a word that holds its owner: that, without the bits that say that others wait or that it died. */
+/* Mask of the owner in a word that holds one: without FUTEX_WAITERS and FUTEX_OWNER_DIED. */
 #define HOLDER 0x3fffffff
 #define HAS_WAITERS 0x80000000
-/* What the mutex of the C library has in its word while others wait, and where its owner stands behind it. */
+/* The value of a C library mutex with waiters, and the offset of its owner from the word. */
 #define CONTENDED 2
 #define OWNER_BEHIND 8
 
 /*
- * The futex word that a thread is about to wait at, and what can be known of it. Its memory is at hand only while it is on its CPU; what stands there
- * is a word of the program, and believed only when it is the number of a thread of the same process.
+ * Notes the futex word that a thread is about to wait at, and its holder if known. User memory is readable only while the thread is on its
+ * CPU. The word belongs to the program: its value counts as a holder only if it is the id of a thread of the same process.
  */
 static __always_inline void note_lock(struct account *account, struct pt_regs___m *regs, __u64 call, bool is_here)
 {
@@ -162,7 +162,7 @@ static __always_inline struct account *account_of(struct task_struct *task)
 	return bpf_task_storage_get(&accounts, task, 0, 0);
 }
 
-/* For how long a thread ran, up to the present span. */
+/* How long a thread has run, without the present span. */
 static __always_inline __u64 ran(struct account *account)
 {
 	return account->times[USER] + account->times[SYSTEM];
@@ -176,8 +176,8 @@ static __always_inline void mark(struct lock *lock, struct account *account, __u
 }
 
 /*
- * Whether a thread that waits again got nothing by the last wake-up: another one was faster. Then it ran for less than a tenth of what it runs for while
- * it holds what it waits for.
+ * Whether the last wake-up of a thread that waits again gained nothing, because another thread was faster: the thread then ran for less
+ * than a tenth of its usual run time while holding.
  */
 #define NOTHING_ONE_IN 10
 static __always_inline bool got_nothing(struct lock *lock, struct account *account)
@@ -186,7 +186,7 @@ static __always_inline bool got_nothing(struct lock *lock, struct account *accou
 	       (ran(account) - lock->mark_ran) * lock->released * NOTHING_ONE_IN < lock->held_ran;
 }
 
-/* One wait more at a word. */
+/* Adds a wait at a word. */
 static __always_inline void add_wait(struct lock *lock, struct account *account, __u64 time)
 {
 	if (got_nothing(lock, account))
@@ -201,7 +201,7 @@ static __always_inline void add_wait(struct lock *lock, struct account *account,
 	lock->how = account->how;
 	if (account->holder)
 		lock->holder = account->holder;
-	/* What it got at an earlier wake-up it has not handed on so far: that is held from this one on. */
+	/* A wake-up that was not passed on so far: the hold time starts again at this wait's end. */
 	mark(lock, account, account->since + time);
 	if (account->ended == BY_WAKE_UP) {
 		lock->woken++;
@@ -219,7 +219,7 @@ static __always_inline void begin_waits(struct lock *lock, struct account *accou
 	lock->most = account->value;
 }
 
-/* Of the words those are remembered that were waited at longest: one that takes the place of another must have cost more at once. */
+/* Remembers the words with the longest waits. A new word replaces one only if its single wait was longer than the other's total. */
 static __always_inline void blame(struct task_struct *task, struct account *account, __u32 was, __u64 time)
 {
 	struct causes *causes;
@@ -227,7 +227,7 @@ static __always_inline void blame(struct task_struct *task, struct account *acco
 
 	if (was != LOCK && !(was == ASLEEP && account->disk))
 		return;
-	/* Made at first sight: here, within a switch, is no place to ask for memory. */
+	/* Created at first sight or fork: memory cannot be allocated here, within a switch. */
 	causes = bpf_task_storage_get(&causes_of, task, 0, 0);
 	if (!causes)
 		return;
@@ -254,7 +254,7 @@ static __always_inline void blame(struct task_struct *task, struct account *acco
 	add_wait(&causes->locks[least], account, time);
 }
 
-/* A thread makes a wake-up call at a word at which it was woken itself: what it had got there goes to the next. */
+/* A thread makes a wake call at a word at which it was woken itself: it releases what it had acquired there. */
 static __always_inline void release(struct task_struct *task, struct account *account)
 {
 	struct pt_regs___m *regs = (void *)bpf_task_pt_regs(task);
@@ -279,7 +279,10 @@ static __always_inline void release(struct task_struct *task, struct account *ac
 			lock->held_ran += ran(account) - lock->mark_ran;
 			lock->held_slept += account->times[ASLEEP] - lock->mark_slept;
 		}
-		/* A further call without a wait between: it took it again from the one that was woken, and had it until now. */
+		/*
+		 * A further wake call without a wait between: the thread took the lock again before the woken thread, and held it until
+		 * now.
+		 */
 		mark(lock, account, account->since);
 	}
 }

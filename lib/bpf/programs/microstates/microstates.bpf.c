@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Where the time of each thread goes. The account of a thread lies in the thread's own storage: programs at switches, wake-ups and
- * faults close one span of time and begin the next; an iterator writes a record for each thread, account included. Every nanosecond from
- * the first sight of a thread on belongs to exactly one state.
+ * Microstates: the time that each thread spends in each state. A thread's account is in task storage. Programs at switches, wake-ups and
+ * faults end one span of time and begin the next; an iterator writes a record for each thread, with its account. Every nanosecond from the
+ * first sight of a thread on belongs to exactly one state.
  *
- * On a processor a thread is in user mode or in the kernel. Programs at each system call tell these apart exactly, and cost more than
- * everything else here, for nothing happens as often. Without them the time on a processor is told exactly, and divided by where the
- * clock ticks since the last look have found the thread.
+ * On a CPU a thread is in user mode or in the kernel. Programs at each system call separate these exactly, and cost more than everything
+ * else here, because no event is as frequent. Without them, the time on a CPU is still exact, and is divided by the clock ticks since the
+ * last reading.
  */
 #include "kernel.bpf.h"
 #include "histogram.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* 0: the iterator only lists threads, and opens no accounts. */
+/* 0: the iterator only lists threads and opens no accounts. */
 const volatile __u64 keeps_accounts = 1;
 
 /* 1: system calls are counted, and begin and end spans. */
 const volatile __u64 keeps_calls = 0;
 
-/* 1: accounts say what waits were for, too. */
+/* 1: accounts also record the causes of waits. */
 const volatile __u64 keeps_causes = 0;
 
 /* The states, in the order of the record. src/microstates.rs has the same. */
@@ -27,28 +27,28 @@ enum state { USER, SYSTEM, TEXT_FAULT, DATA_FAULT, LOCK, ASLEEP, WAITING, STOPPE
 
 struct account {
 	__u64 times[STATES];
-	/* When the present state began, and when the thread was first seen; on the clock of the scheduler. */
+	/* When the present state began, and when the thread was first seen; on the scheduler's clock. */
 	__u64 since;
 	__u64 began;
 	__u64 calls;
 	__u64 signals;
 	__u32 state;
-	/* What clock ticks had found in user mode and in the kernel at the last look; and of the time on a processor what was divided then. */
+	/* Clock ticks in user mode and in the kernel at the last reading, and the CPU time divided by then. */
 	__u64 ticks[2];
 	__u64 divided[2];
 	/* It never leaves the kernel. */
 	__u8 of_kernel;
-	/* It is in a system call; only where these are kept. */
+	/* It is in a system call; only if system calls are kept. */
 	__u8 in_call;
-	/* What it is when it sleeps outside of one: the fault that came last, or 0. */
+	/* Its state if it sleeps outside of a system call: the last fault, or 0. */
 	__u8 fault;
-	/* It was on a processor at first sight, in user mode or not: the next system call tells. */
+	/* It was on a CPU at first sight, and the mode is a guess: the next system call corrects it. */
 	__u8 guessed;
-	/* It sleeps until a disk has answered. */
+	/* It waits for a disk. */
 	__u8 disk;
-	/* How the wait for a lock that goes on ended so far: enum ended. */
+	/* How the present wait for a lock ends, as far as known: enum ended. */
 	__u8 ended;
-	/* The futex word that it waits at, or did last; what it expects there; what was found out about the holder. */
+	/* The futex word of its present or last wait; the expected value; the holder, if known. */
 	__u64 lock;
 	__u32 value;
 	__u32 holder;
@@ -58,57 +58,62 @@ struct account {
 
 TASK_STORAGE(accounts, struct account);
 
-/* How long threads waited for the processor that they got, by processor. */
+/* How long threads waited for a CPU, by the CPU that they got. */
 ARRAY(waits, struct histogram, BPF_F_MMAPABLE);
 
 /* How a futex call waits. src/microstates.rs has the same. */
 enum operation { WAIT, LOCK_PI, REQUEUE_PI, SEVERAL };
 #define SHARED 0x100
 
-/* What ended a wait. */
+/* How a wait ended. */
 enum ended { BY_ANYTHING, BY_WAKE_UP, BY_END };
 
-/* Futex words that are remembered of a thread by their addresses. A power of two. */
+/* Remembered futex words per thread. A power of two. */
 #define LOCKS 8
 
-/* What is known of the waits at one of them. src/microstates.rs has the same. */
+/* The waits at one futex word. src/microstates.rs has the same. */
 struct lock {
 	__u64 address;
 	__u64 waited;
-	/* The smallest and the largest value that was expected in the word. */
+	/* The smallest and the largest expected value. */
 	__u32 least;
 	__u32 most;
-	/* Waits that a wake-up call at the word ended, where the thread got something by it; after which it made such a call itself; that ended with another thread. */
+	/*
+	 * Waits ended by a wake call at the word by which the thread gained something; those after which it made such a call itself; those
+	 * ended by the exit of another thread.
+	 */
 	__u32 woken;
 	__u32 released;
 	__u32 ends;
-	/* The number of the thread that held it, in the namespace of the process; 0: not known. */
+	/* The id of the holder, in the namespace of the process; 0: unknown. */
 	__u32 holder;
 	__u32 how;
-	/* It was woken, and has made no such call yet. */
+	/* It was woken, and has not made a wake call since. */
 	__u32 owes;
-	/* How long it took from wake-ups to these calls; of that, for how long the thread ran and slept; how long it ran from the last call to the next wait. */
+	/*
+	 * Time from wake-ups to these wake calls; the run time and sleep time within it; run time from the last wake call to the next wait.
+	 */
 	__u64 held;
 	__u64 held_ran;
 	__u64 held_slept;
 	__u64 apart_ran;
-	/* The last wake-up or call of these: when, and how long the thread had run and slept until then. */
+	/* The last wake-up or wake call: its time, and the thread's run time and sleep time then. */
 	__u64 mark;
 	__u64 mark_ran;
 	__u64 mark_slept;
 };
 
-/* What waits were for. src/microstates.rs has the same. */
+/* Causes of waits. src/microstates.rs has the same. */
 struct causes {
-	/* Of the time asleep: for a disk. */
+	/* Time asleep for a disk. */
 	__u64 disk;
-	/* Of the time for locks: for those that are not remembered any more. */
+	/* Time for locks that are not remembered any more. */
 	__u64 forgotten;
-	/* For the others; an address of 0 is one that could not be told. */
+	/* The remembered locks; address 0 is an unknown one. */
 	struct lock locks[LOCKS];
 };
 
-/* What stands behind the causes in a record: the wait that goes on, and the number of the thread in its own namespace. */
+/* Follows the causes in a record: the wait in progress, and the thread's id in its own namespace. */
 struct present {
 	struct lock lock;
 	__u64 own;
@@ -152,7 +157,7 @@ struct signal_struct___m {
 	struct pid___m *pids[4];
 	unsigned long long sum_sched_runtime;
 };
-/* More of a task than other programs read. */
+/* Task members that only this program reads. */
 struct task_struct___m {
 	struct thread_info___m thread_info;
 	unsigned int __state;
@@ -204,7 +209,7 @@ struct pt_regs___m {
 #pragma clang attribute pop
 
 #define THREAD_OF_KERNEL 0x00200000
-#define WORKER_OF_KERNEL 0x00000030 /* threads of a process that never leave the kernel: for io_uring, and workers */
+#define WORKER_OF_KERNEL 0x00000030 /* PF_IO_WORKER and PF_WQ_WORKER: threads that never leave the kernel */
 #define STATE_STOPPED 0x4
 #define STATE_TRACED 0x8
 #define SESSION 3
@@ -215,38 +220,38 @@ static __always_inline struct task_struct___m *inside(struct task_struct *task)
 }
 
 /*
- * Time. To ask the kernel for it takes longer than everything else at a switch; but the scheduler has just asked, for the queue of this
- * processor. Its clock runs beside the monotonic one. How far behind is seen where both are at hand: when the reader gets a processor.
+ * Clock. bpf_ktime_get_ns() would cost more than everything else at a switch, but the scheduler has just read the run queue's clock. That
+ * clock lags behind the monotonic one by a nearly constant difference. It is measured when the reader gets a CPU, where both are available.
  */
 __u64 behind;
 __u64 reader;
 
-/* Whether queues are found by the threads on them: not where processor time is not given to groups. */
+/* Whether run queues are reachable from their threads: not without CONFIG_FAIR_GROUP_SCHED. */
 static __always_inline bool has_clock(void)
 {
 	return bpf_core_field_exists(struct sched_entity___m, cfs_rq) && bpf_core_field_exists(struct cfs_rq___m, rq);
 }
 
-/* Now, as the queue of a thread has it that the scheduler is about to switch or has woken. */
+/* The run queue's clock, for a thread that the scheduler is about to switch to or has woken. */
 static __always_inline __u64 clock_of(struct task_struct *task)
 {
 	return has_clock() ? inside(task)->se.cfs_rq->rq->clock : bpf_ktime_get_ns();
 }
 
-/* Now, on the same clock, wherever it is asked. */
+/* Now, on the same clock, in any context. */
 static __always_inline __u64 clock_now(void)
 {
 	return bpf_ktime_get_ns() - behind;
 }
 
-/* Who has just got its processor: the reader, whose word matters, or somebody before there was any. */
+/* Measures the clocks' difference when the reader gets a CPU, or any thread before there is a measurement. */
 static __always_inline void compare_clocks(struct task_struct *next, __u64 now)
 {
 	if (has_clock() && ((__u64)next == reader || !behind))
 		behind = bpf_ktime_get_ns() - now;
 }
 
-/* Four bytes long, or one since 7.2: what is read is as long as it is there. */
+/* on_cpu has four bytes, or one since 7.2: the read uses the kernel's size. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	return BPF_CORE_READ_BITFIELD_PROBED(inside(task), on_cpu);
@@ -260,8 +265,8 @@ static __always_inline bool is_kernel(struct task_struct *task)
 #include "futex.bpf.h"
 
 /*
- * Closes the present span. The order of writing is what a reader relies on: times and since before state, so that one that looks in
- * between sees sums that do not fit, or a span of no length.
+ * Ends the present span. Readers rely on the order of the writes, times and since before state: a reader in between sees sums that do not
+ * match, or a span of length 0.
  */
 static __always_inline void become(struct task_struct *task, struct account *account, __u32 state, __u64 now)
 {
@@ -298,7 +303,7 @@ TRACEPOINT(sys_enter)
 	return 0;
 }
 
-/* It was in the kernel all the time, then: what was taken for user mode was not. */
+/* The thread was in the kernel all the time: moves the time counted as user mode. */
 static __always_inline void correct(struct account *account)
 {
 	__u64 taken = account->times[USER];
@@ -322,7 +327,7 @@ TRACEPOINT(sys_exit)
 	return 0;
 }
 
-/* Arguments: address, registers, error code, of which bit 4 is: it wanted to execute what is there. */
+/* Arguments: address, registers, error code; bit 4 of the error code: instruction fetch. */
 TRACEPOINT(page_fault_user)
 {
 	struct account *account = account_of(bpf_get_current_task_btf());
@@ -341,7 +346,7 @@ TRACEPOINT(signal_deliver)
 	return 0;
 }
 
-/* What a thread is that leaves its processor in this state. */
+/* The state of a thread that leaves its CPU in this kernel state. */
 static __always_inline __u32 sleeping(struct task_struct *task, struct account *account, __u32 state, bool is_here)
 {
 	struct pt_regs___m *regs;
@@ -362,13 +367,13 @@ static __always_inline __u32 sleeping(struct task_struct *task, struct account *
 	return LOCK;
 }
 
-/* What a thread is on a processor. */
+/* The state of a thread on a CPU. */
 static __always_inline __u32 running(struct account *account)
 {
 	return account->of_kernel || account->in_call ? SYSTEM : USER;
 }
 
-/* Of what waited and gets this processor now. */
+/* Records the wait of a thread that gets this CPU. */
 static __always_inline void note_wait(struct account *account, __u64 now)
 {
 	__u32 processor = bpf_get_smp_processor_id();
@@ -403,7 +408,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 #define EXITING 0x4
 
-/* What ends a wait for a lock: this runs where the waker does, which the wake-up below may not. */
+/* Finds the cause of a lock wait's end. This tracepoint runs in the waker's context; sched_wakeup may not. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
@@ -426,7 +431,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	return 0;
 }
 
-/* Whoever runs or waits already is told nothing new. */
+/* A thread that already runs or waits needs no change. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
@@ -451,7 +456,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-/* The state of a thread by what the kernel keeps of it. */
+/* The state of a thread from the kernel's own fields. */
 static __always_inline void look(struct task_struct *task, struct account *account)
 {
 	struct task_struct___m *t = inside(task);
@@ -465,13 +470,13 @@ static __always_inline void look(struct task_struct *task, struct account *accou
 		account->guessed = keeps_calls && !account->of_kernel;
 		return;
 	}
-	/* Who sleeps does so in a system call, nearly always. */
+	/* A sleeping thread is nearly always in a system call. */
 	account->in_call = keeps_calls;
 	account->disk = BPF_CORE_READ_BITFIELD_PROBED(t, in_iowait);
 	account->state = sleeping(task, account, state, false);
 }
 
-/* Opens an account with the state at first sight. What happens meanwhile is seen by looking again. */
+/* Opens an account with the state at first sight. A second look finds a change during the first. */
 static __always_inline struct account *first_sight(struct task_struct *task)
 {
 	struct account first = {};
@@ -501,34 +506,34 @@ static __always_inline struct account *first_sight(struct task_struct *task)
 	return account;
 }
 
-/* A record, in words, behind which the causes stand where they are kept; src/microstates.rs takes it apart. */
+/* A record, in words, followed by the causes if these are kept; src/microstates.rs decodes it. */
 struct record {
 	__u64 tid;
 	__u64 pid;
 	__u64 session;
 	__u64 flags;
-	/* What it does: its state below, and how it ended above. */
+	/* The task state in the lower half, the exit state in the upper half. */
 	__u64 state;
 	__u64 on_cpu;
 	__u64 cpu;
 	__u64 prio;
 	__u64 static_prio;
 	__u64 policy;
-	/* Since boot, in nanoseconds, time in suspension included. */
+	/* Since boot, in nanoseconds, including suspend. */
 	__u64 started;
 	__u64 uid;
 	__u64 euid;
 	__u64 runtime;
-	/* Of the threads of its process that ended; with the first thread only. */
+	/* Of the process's ended threads; with the first thread only. */
 	__u64 ended_runtime;
-	/* As clock ticks found it. */
+	/* By clock ticks. */
 	__u64 user_ticks;
 	__u64 system_ticks;
 	__u64 voluntary;
 	__u64 involuntary;
 	__u64 run_delay;
 	char name[16];
-	/* Of the account: now, when it began (0: there is none), where the time went until now. */
+	/* The account: now, its beginning (0: no account), times by state until now. */
 	__u64 now;
 	__u64 began;
 	__u64 times[STATES];
@@ -536,10 +541,10 @@ struct record {
 	__u64 signals;
 };
 
-/* Of a thread that waited for nothing of the kind. */
+/* For a thread without causes. */
 const struct causes no_causes = {};
 
-/* Whether nobody wrote to the account meanwhile. */
+/* Copies an account. Returns whether no program wrote to it meanwhile. */
 static __always_inline bool copy_once(struct record *record, struct account *account)
 {
 	__u64 since = *(volatile __u64 *)&account->since;
@@ -562,7 +567,7 @@ static __always_inline bool copy_once(struct record *record, struct account *acc
 	return sum == since - account->began && since == *(volatile __u64 *)&account->since;
 }
 
-/* Looks again while somebody writes. Written out, since kernel 6.1 takes no loop whose end falls into its beginning. */
+/* Retries while a program writes. Unrolled by hand, because kernel 6.1 rejects a loop whose end is its beginning. */
 static __always_inline void copy_account(struct record *record, struct account *account)
 {
 	if (copy_once(record, account) || copy_once(record, account) || copy_once(record, account))
@@ -573,12 +578,12 @@ static __always_inline void copy_account(struct record *record, struct account *
 #define PARTS 65536
 
 /*
- * Divides the time on a processor since the last look as the ticks since then fell; without any, as all of them fell. What was divided
- * once stays so. Nobody but the reader writes these members.
+ * Divides the CPU time since the last reading in the ratio of the ticks since then; without new ticks, in the ratio of all ticks. Divided
+ * time stays divided. Only the reader writes these members.
  */
 static __always_inline void divide(struct record *record, struct account *account)
 {
-	/* Of ticks microseconds, nearly: so that years of them fit. */
+	/* In units of about a microsecond (1024 ns), so that years fit. */
 	__u64 user = (record->user_ticks - account->ticks[0]) >> 10;
 	__u64 system = (record->system_ticks - account->ticks[1]) >> 10;
 	__u64 on_cpu = record->times[USER] + record->times[SYSTEM];
@@ -590,7 +595,7 @@ static __always_inline void divide(struct record *record, struct account *accoun
 		system = record->system_ticks >> 10;
 	}
 	part = user + system == 0 ? PARTS : user * PARTS / (user + system);
-	/* Less than nothing: the copy was made while somebody wrote. */
+	/* Negative if the copy was made during a write. */
 	if ((__s64)time > 0) {
 		account->divided[0] += time / PARTS * part + time % PARTS * part / PARTS;
 		account->divided[1] = on_cpu - account->divided[0];
@@ -601,7 +606,7 @@ static __always_inline void divide(struct record *record, struct account *accoun
 	record->times[SYSTEM] = account->divided[1];
 }
 
-/* The number of something in the namespace that is `level` deep. */
+/* The id in the namespace at depth `level`. */
 static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
 {
 	struct pid___m *copy = 0;
@@ -611,14 +616,14 @@ static __always_inline __u64 number_in(struct pid___m *pid, unsigned int level)
 		return 0;
 	if (level == 0)
 		return pid->numbers[0].nr;
-	/* To an address that it knows Linux 6.1 adds no variable; a copy is a number to it. */
+	/* The verifier of Linux 6.1 allows no variable offset on a typed pointer; a copied pointer is a plain number. */
 	bpf_probe_read_kernel(&copy, sizeof(copy), &pid);
 	bpf_probe_read_kernel(&number, sizeof(number),
 			      (void *)&copy->numbers[0].nr + level * bpf_core_type_size(struct upid___m));
 	return number;
 }
 
-/* The wait for a lock that goes on is in no cause yet. */
+/* Writes the lock wait in progress, which is in no cause yet. */
 static __always_inline void write_present(struct seq_file *seq, struct task_struct *task, struct account *account, __u64 now)
 {
 	struct present present = {};
@@ -649,9 +654,9 @@ int list(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	/* What an iterator is given, and what hangs on it, a program reads as its own: no call of a helper for each member. */
+	/* An iterator program reads its task and pointers from it directly, without a helper call per member. */
 	reader = (__u64)bpf_get_current_task_btf();
-	/* Numbers as the reader has them. */
+	/* Ids in the reader's namespace. */
 	level = inside(bpf_get_current_task_btf())->thread_pid->level;
 	record.tid = number_in(t->thread_pid, level);
 	record.pid = number_in(t->group_leader->thread_pid, level);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * How long the threads of some programs ran on each processor. A thread that belongs to a program is marked with the program's number, in
- * the thread's own storage; a child inherits the mark. At each switch the time since the last one goes to the program of the thread that
- * leaves. The reader adds the span that still goes on, so that nothing has to happen on a processor for its figures to be right: memory is
- * read, and no processor is interrupted.
+ * CPU time of selected programs on each CPU. A thread of a program is marked with the program's number, in task storage; a child inherits
+ * the mark. At each switch the time since the last one is added to the program of the previous thread. The reader adds the span in progress.
+ * Figures are therefore current without any event on a CPU: the reader only reads memory and interrupts no CPU.
  *
- * Marks are set by an iterator over all threads, which asks for the nearest ancestor that is a program.
+ * An iterator over all threads sets the marks, by the nearest ancestor that is a selected program.
  */
 #include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* How many programs there are: words of times for each processor. */
+/* The number of programs: words of times per CPU. */
 const volatile __u64 programs = 1;
 
-/* Of a thread: its program, counted from 1 (0 is none), and since when that is known; 0 for since it began. */
+/* The mark of a thread: its program, from 1 (0: none), and when the mark was set; 0 for the thread's beginning. */
 struct mark {
 	__u64 program;
 	__u64 since;
@@ -22,25 +21,25 @@ struct mark {
 
 TASK_STORAGE(marks, struct mark);
 
-/* The number of each program, by that of its process as the reader has it. */
+/* Program numbers by process id, in the reader's namespace. */
 MAP(HASH, wanted, __u64, __u64, 1);
 
-/* What goes on on a processor; a cache line and more, so that processors do not slow each other. src/residence.rs has the same. */
+/* The state of a CPU. Two cache lines, to avoid false sharing between CPUs. src/residence.rs has the same. */
 struct row {
-	/* Odd while it is being written. */
+	/* Odd during a write. */
 	__u64 version;
-	/* When the last switch was, on the monotonic clock; 0 before the first. */
+	/* Time of the last switch, on the monotonic clock; 0 before the first. */
 	__u64 since;
-	/* The program of the thread that came then, or 0. */
+	/* The program of the thread switched to, or 0. */
 	__u64 running;
-	/* How often a thread of a program could not be marked here: the kernel had no memory for it. */
+	/* How often a thread could not be marked on this CPU, for lack of kernel memory. */
 	__u64 refused;
 	__u64 unused[12];
 };
 
 ARRAY(rows, struct row, BPF_F_MMAPABLE);
 
-/* Nanoseconds, by processor and program. */
+/* Nanoseconds, by CPU and program. */
 ARRAY(times, __u64, BPF_F_MMAPABLE);
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -112,7 +111,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	return 0;
 }
 
-/* Threads of a program and processes that it starts belong to it. */
+/* Threads of a program, and processes that it starts, belong to it. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -126,7 +125,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 	return 0;
 }
 
-/* The number of a process in the namespace that is `level` deep. */
+/* The id of a process in the namespace at depth `level`. */
 static __always_inline __u64 number_in(struct pid___r *pid, unsigned int level)
 {
 	int number = 0;
@@ -138,7 +137,7 @@ static __always_inline __u64 number_in(struct pid___r *pid, unsigned int level)
 	return number;
 }
 
-/* Processes stand no deeper below one another than this. */
+/* The largest depth of the search for an ancestor. */
 #define ANCESTORS 48
 
 static __always_inline __u64 program_of(struct task_struct___r *task, unsigned int level)
@@ -160,16 +159,16 @@ static __always_inline __u64 program_of(struct task_struct___r *task, unsigned i
 	return 0;
 }
 
-/* Of a thread that belongs to a program; src/residence.rs takes it apart. */
+/* A thread of a program; src/residence.rs decodes it. */
 struct record {
-	/* The number of the program. */
+	/* The program's number. */
 	__u64 program;
-	/* 1 for one that has not ended. */
+	/* 1 if it has not ended. */
 	__u64 alive;
-	/* Whether it is on a processor, and on which. */
+	/* Whether it is on a CPU, and on which. */
 	__u64 on_cpu;
 	__u64 cpu;
-	/* Since when its time is counted; 0 for since it began. */
+	/* Start of its counted time; 0 for the thread's beginning. */
 	__u64 since;
 };
 

@@ -1,4 +1,4 @@
-//! Taking apart what the programs keep: words of maps and rings, as nesting.h lays them out.
+//! Decodes words of maps and rings, in the layout of nesting.h.
 
 use super::{KINDS, Origin, Stretch, Sum, What};
 use crate::mapped::text;
@@ -6,13 +6,13 @@ use crate::mapped::text;
 /// Words of `struct what`, `struct frame` and `struct state` in nesting.h.
 pub(super) const WHAT_WORDS: usize = 5;
 const FRAME_WORDS: usize = WHAT_WORDS + 3;
-/// Since when a CPU is not at home; then the longest part of the stretch, and what that was.
+/// Index of the time when the CPU left home; the longest part of the stretch and its activity follow.
 pub(super) const AWAY: usize = 2;
 pub(super) const FRAMES: usize = 5 + WHAT_WORDS;
 pub(super) const DEEP: usize = FRAMES - 1;
 pub(super) const STATE_WORDS: usize = FRAMES + 8 * FRAME_WORDS;
 
-/// `kind` with whose doing it is, name, two words of text, process.
+/// Decodes `struct what`: kind and origin, name, two words of text, process.
 pub(super) fn what_of(words: &[u64]) -> Option<What> {
     let &[kind, name, first, second, process] = words else { return None };
     let index = usize::try_from(kind & 0xffff).ok()?.checked_sub(1)?;
@@ -32,7 +32,7 @@ pub(super) fn sum(key: &[u64], value: &[u64]) -> Option<Sum> {
     Some(Sum { processor, what, count, total_ns, longest_ns, longest_at_ns })
 }
 
-/// The thread that a CPU runs now, if it is not the job's: what it has had since it came is in no sum yet.
+/// The thread that a CPU runs now, unless it is the job's: its present run is in no sum yet.
 pub(super) fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum> {
     let base = state.get(FRAMES..FRAMES + FRAME_WORDS)?;
     let what = what_of(base.get(..WHAT_WORDS)?)?;
@@ -43,7 +43,7 @@ pub(super) fn going_on(processor: u64, state: &[u64], now_ns: u64) -> Option<Sum
     (state.first() == Some(&1) && start > 0).then_some(sum)
 }
 
-/// The stretch that goes on on a CPU. Its longest part may be the thread that runs now.
+/// The stretch in progress on a CPU. Its longest part may be the thread that runs now.
 pub(super) fn away(processor: u64, state: &[u64], now_ns: u64) -> Option<Stretch> {
     let (on, since, worst) = (*state.first()?, *state.get(AWAY)?, *state.get(AWAY + 1)?);
     if on == 0 || since == 0 || since > now_ns {
@@ -55,7 +55,7 @@ pub(super) fn away(processor: u64, state: &[u64], now_ns: u64) -> Option<Stretch
     Some(Stretch { processor, at_ns: since, length_ns: now_ns.saturating_sub(since), culprit })
 }
 
-/// Adds to the sum of the same, or makes it.
+/// Adds to the sum of the same disturbance, or appends a new one.
 pub(super) fn join(sums: &mut Vec<Sum>, more: Sum) {
     let same = |sum: &&mut Sum| {
         let (a, b) = (&sum.what, &more.what);

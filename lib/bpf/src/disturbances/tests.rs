@@ -1,4 +1,4 @@
-//! Tests of what comes from the programs, and of the arithmetic of nesting in the very text that the kernel runs.
+//! Tests of decoding, and of the accounting in nesting.h, compiled from the same source as in the kernel.
 
 use super::records::{AWAY, FRAMES, WHAT_WORDS};
 use super::*;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const PROGRAM: &str = include_str!("../../programs/disturbances/disturbances.bpf.c");
 const NESTING: &str = include_str!("../../programs/disturbances/nesting.h");
 
-/// The words of a list in the program.
+/// The names in an enum of the program.
 fn listed(name: &str) -> Vec<String> {
     let list = PROGRAM.split_once(&format!("enum {name} {{")).and_then(|(_, rest)| rest.split_once('}'));
     list.unwrap().0.split(',').map(|word| word.trim().replace('_', "").to_lowercase()).collect()
@@ -74,7 +74,7 @@ fn a_thread_that_never_left_is_seen() {
     state[FRAMES + WHAT_WORDS + 2] = 200;
     let seen = going_on(3, &state, 5_000).unwrap();
     assert_eq!((seen.processor, seen.total_ns, seen.longest_at_ns), (3, 3_800, 1_000));
-    // It may be the longest part of a stretch that goes on, or not.
+    // It may be the longest part of a stretch in progress, or not.
     assert_eq!(away(3, &state, 5_000), None);
     state[AWAY] = 500;
     let stretch = away(3, &state, 5_000).unwrap();
@@ -86,18 +86,18 @@ fn a_thread_that_never_left_is_seen() {
     assert_eq!(going_on(3, &state, 5_000), None);
 }
 
-/// One step of a story of a CPU, at so many nanoseconds after the one before.
+/// A step of a CPU's sequence of events; each comes with the nanoseconds since the previous one.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Begin(u64),
     End,
-    /// Of something that began before the story.
+    /// The end of an activity that began before the sequence.
     EndOfNothing,
     Within(u64),
     Turn(u64),
 }
 
-/// Reads steps and plays them with the text that the kernel runs; prints what is charged and told.
+/// Reads steps and executes them with nesting.h; prints charges and stretches.
 const PLAYER: &str = r#"
 #include <stdio.h>
 typedef unsigned long long __u64;
@@ -124,14 +124,14 @@ int main(void)
 }
 "#;
 
-/// By kind the nanoseconds that are its own, and the stretches with their beginnings.
+/// Own nanoseconds by kind, and the stretches with their start times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Told {
     own: std::collections::BTreeMap<u64, u64>,
     stretches: Vec<(u64, u64)>,
 }
 
-/// The same by giving each nanosecond to what is on top in it.
+/// An independent model: assigns each nanosecond to the top of the stack.
 struct Oracle {
     told: Told,
     base: u64,
@@ -167,7 +167,7 @@ impl Oracle {
     }
 }
 
-/// What a story is for the player (text) and for the oracle. It ends at home, so that everything is charged.
+/// Converts sequences to input of the player and runs the model on them. Each ends at home, so that everything is charged.
 fn stories(all: &[Vec<(u64, Step)>]) -> (String, Vec<Told>) {
     let mut text = String::new();
     let tolds = all.iter().map(|story| tell(story, &mut text)).collect();
@@ -181,7 +181,7 @@ fn tell(story: &[(u64, Step)], text: &mut String) -> Told {
     for (gap, step) in story.iter().copied().chain([(5, Step::Turn(0))]) {
         let now = o.now + gap;
         match step {
-            // The player has room for seven.
+            // The player has seven frames above the thread.
             Step::Begin(kind) if o.stack.len() < 7 => {
                 o.pass(now);
                 o.stack.push(kind);
@@ -194,7 +194,7 @@ fn tell(story: &[(u64, Step)], text: &mut String) -> Told {
             }
             Step::Begin(_) | Step::EndOfNothing => line('e', o.now, 0, 99),
             Step::Within(length) => {
-                // It takes from the piece that has just passed, never more than that.
+                // It takes time from the last piece only, at most all of it.
                 o.pass(now);
                 let taken = length.min(o.left);
                 if let Some(top) = o.stack.last().copied().or(Some(o.base)).filter(|top| *top > 0) {
@@ -239,7 +239,7 @@ fn play(directory: &std::path::Path, text: &str) -> Vec<Told> {
     tolds
 }
 
-/// A directory with the player in it; none where there is no compiler for this machine.
+/// A directory with the compiled player; `None` without a C compiler.
 fn player() -> Option<std::path::PathBuf> {
     let directory = std::env::temp_dir().join(format!("millpond-nesting-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -274,7 +274,7 @@ fn each_moment_belongs_to_one() {
         eprintln!("skipped: each_moment_belongs_to_one: there is no C compiler for this machine");
         return;
     };
-    // Three handlers inside one another on a job, and a foreign thread: by hand.
+    // By hand: interrupts on a job, one nested, and a foreign thread with an interrupt.
     let story = vec![
         (10, Step::Begin(1)),
         (5, Step::Begin(2)),
@@ -289,7 +289,7 @@ fn each_moment_belongs_to_one() {
     let by_hand =
         Told { own: [(1, 5 + 3 + 6), (2, 7), (100, 4 + 9)].into(), stretches: vec![(1010, 15), (1045, 19)] };
     assert_eq!(play(&directory, &text), [by_hand]);
-    // A thousand others by the oracle.
+    // A thousand random sequences against the model.
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));
     let result = runner.run(&proptest::collection::vec(steps(), 250..=250), |all| {
         let (text, expected) = stories(&all);

@@ -1,4 +1,4 @@
-//! An object at work in the kernel: its programs, attached one by one, and its maps.
+//! A loaded BPF object: its programs, attached one by one, and its maps.
 
 #[cfg(not(feature = "programs"))]
 mod none;

@@ -1,4 +1,4 @@
-//! Without libbpf: nothing can be opened, so that no value of these types is ever made.
+//! Types without libbpf. [`Object::open`] always fails, so no value of these types exists.
 
 use crate::{Image, MappedWords, Refused};
 use std::convert::Infallible;
@@ -16,33 +16,33 @@ pub struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    /// How many entries a map has.
+    /// Sets the number of a map's entries.
     pub fn set_entries(&mut self, _: &str, _: u32) {
         match self.never {}
     }
 
-    /// The constants of the program.
+    /// Sets the program's constants.
     pub fn set_constants(&mut self, _: &[u64]) {
         match self.never {}
     }
 
-    /// A word of a structure of callbacks.
+    /// Sets a word of a structure of callbacks.
     pub fn set_operation(&mut self, _: &str, _: usize, _: u64) {
         match self.never {}
     }
 
-    /// A map is one that another object left.
+    /// Uses a map that another object pinned.
     pub fn reuse(&mut self, _: &str, _: &Path) {
         match self.never {}
     }
 
-    /// A program is not even loaded.
+    /// Does not load a program.
     pub fn leave_out(&mut self, _: &str) {
         match self.never {}
     }
 }
 
-/// An object in the kernel.
+/// A loaded object.
 #[derive(Debug)]
 pub struct Object {
     never: Infallible,
@@ -50,10 +50,10 @@ pub struct Object {
 
 #[allow(missing_docs, clippy::missing_errors_doc, reason = "said where there is something to be done")]
 impl Object {
-    /// Says that there is none.
+    /// Always fails.
     ///
     /// # Errors
-    /// [`Refused::NotBuilt`], always.
+    /// [`Refused::NotBuilt`].
     pub fn open(_: Image, _: impl FnOnce(&mut Opened<'_>)) -> Result<Object, Refused> {
         Err(Refused::NotBuilt)
     }
@@ -144,7 +144,7 @@ impl Entries {
     }
 }
 
-/// A program that runs when it is asked to.
+/// A program that runs on request.
 #[derive(Debug)]
 pub struct Callable {
     never: Infallible,

@@ -1,4 +1,4 @@
-//! By libbpf.
+//! Objects loaded through libbpf.
 
 use crate::{Image, MappedWords, Refused};
 use libbpf_rs::btf::{Btf, types::Func};
@@ -14,16 +14,16 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What libbpf says while an object is loaded: it has one mouth for the whole process.
+/// libbpf's messages during a load. Its print callback is global to the process.
 static SAID: Mutex<String> = Mutex::new(String::new());
-/// Held by whoever loads or attaches, so that nobody hears what was said to another.
+/// Held while loading or attaching, so that each caller gets only its own messages.
 static LISTENING: Mutex<()> = Mutex::new(());
 
 fn hear(_: PrintLevel, words: String) {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).push_str(&words);
 }
 
-/// Does something that libbpf may have words about.
+/// Runs `work`, and adds libbpf's messages to an error.
 fn listening<R>(work: impl FnOnce() -> Result<R, libbpf_rs::Error>) -> Result<R, Refused> {
     let said = || -> MutexGuard<'static, String> { SAID.lock().unwrap_or_else(PoisonError::into_inner) };
     let _turn = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ fn listening<R>(work: impl FnOnce() -> Result<R, libbpf_rs::Error>) -> Result<R,
     done.map_err(|error| Refused::of(&system(&error), std::mem::take(&mut *said())))
 }
 
-/// The system's error behind one of the library's.
+/// The system's error inside a libbpf error.
 fn system(error: &libbpf_rs::Error) -> io::Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
@@ -43,7 +43,7 @@ fn system(error: &libbpf_rs::Error) -> io::Error {
         }
         cause = now.source();
     }
-    // Most of its errors keep the number to themselves; it is in their text, though.
+    // Most libbpf errors do not expose the number, but their text has it.
     let text = format!("{error:#}");
     let number = text.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
     if let Some(number) = number {
@@ -63,15 +63,15 @@ pub struct Opened<'a> {
 }
 
 impl Opened<'_> {
-    /// How many entries a map has.
+    /// Sets the number of a map's entries.
     pub fn set_entries(&mut self, map: &str, entries: u32) {
         for mut found in self.object.maps_mut().filter(|found| found.name() == map) {
-            // It is refused for maps that are there already, and none is yet.
+            // Fails only for existing maps; none exists yet.
             let _ = found.set_max_entries(entries);
         }
     }
 
-    /// The constants of the program (`const volatile` words, in their order), all of them.
+    /// Sets all constants of the program (`const volatile` words, in order).
     pub fn set_constants(&mut self, words: &[u64]) {
         let is_rodata = |name: &OsStr| name.to_string_lossy().ends_with(".rodata");
         for mut found in self.object.maps_mut().filter(|found| is_rodata(found.name())) {
@@ -83,7 +83,7 @@ impl Opened<'_> {
         }
     }
 
-    /// A word of the operations of a scheduler, or of another structure of callbacks, at a place in bytes. 0 takes a callback away.
+    /// Sets a word in the operations of a scheduler, or in another structure of callbacks, at a byte offset. 0 removes a callback.
     pub fn set_operation(&mut self, map: &str, at: usize, word: u64) {
         for mut found in self.object.maps_mut().filter(|found| found.name() == map) {
             if let Some(place) = found.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + 8)) {
@@ -92,14 +92,14 @@ impl Opened<'_> {
         }
     }
 
-    /// A map is the one that another object left at a path, if it is there and has the same shape.
+    /// Uses a map that another object pinned at this path, if it exists and has the same shape.
     pub fn reuse(&mut self, map: &str, path: &Path) {
         for mut found in self.object.maps_mut().filter(|found| found.name() == map) {
             let _ = found.reuse_pinned_map(path);
         }
     }
 
-    /// A program is not even loaded.
+    /// Does not load a program.
     pub fn leave_out(&mut self, program: &str) {
         for mut found in self.object.progs_mut().filter(|found| found.name() == program) {
             found.set_autoload(false);
@@ -107,7 +107,7 @@ impl Opened<'_> {
     }
 }
 
-/// An object in the kernel. What it does ends with the value.
+/// A loaded object. Dropping it detaches its programs.
 #[derive(Debug)]
 pub struct Object {
     object: libbpf_rs::Object,
@@ -115,10 +115,10 @@ pub struct Object {
 }
 
 impl Object {
-    /// Hands an object to the kernel, which checks all its programs.
+    /// Loads an object; the kernel verifies all its programs.
     ///
     /// # Errors
-    /// [`Refused`] when it does not take them.
+    /// [`Refused`] if the kernel rejects them.
     pub fn open(image: Image, prepare: impl FnOnce(&mut Opened<'_>)) -> Result<Object, Refused> {
         let object = listening(|| {
             let object = decompress_to_vec(image.packed)
@@ -130,17 +130,17 @@ impl Object {
         Ok(Object { object, links: Vec::new() })
     }
 
-    /// Whether the kernel that runs has a function of this name, by its own description.
+    /// Whether the running kernel has a function of this name, by its BTF.
     #[must_use]
     pub fn kernel_has(function: &str) -> bool {
         let types = listening(Btf::from_vmlinux);
         types.is_ok_and(|types| types.type_by_name::<Func<'_>>(function).is_some())
     }
 
-    /// Attaches a program where its section says.
+    /// Attaches a program at the place that its section names.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such place here, or no such program.
+    /// [`Refused`] if the kernel has no such place, or the object has no such program.
     pub fn attach(&mut self, program: &str) -> Result<(), Refused> {
         let found = self.find(program)?;
         let link = listening(|| found.attach())?;
@@ -151,7 +151,7 @@ impl Object {
     /// Attaches a structure of callbacks, by the name of its map.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not take it.
+    /// [`Refused`] if the kernel rejects it.
     pub fn attach_operations(&mut self, map: &str) -> Result<(), Refused> {
         let mut found =
             self.object.maps_mut().find(|found| found.name() == map).ok_or(Refused::NoSuchPlace)?;
@@ -160,17 +160,17 @@ impl Object {
         Ok(())
     }
 
-    /// Leaves a map at a path of the BPF file system, where it outlives the object.
+    /// Pins a map at a path of the BPF file system, where it outlives the object.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such map, or no such file system.
+    /// [`Refused`] without such a map or such a file system.
     pub fn pin_map(&mut self, map: &str, path: &Path) -> Result<(), Refused> {
         let mut found =
             self.object.maps_mut().find(|found| found.name() == map).ok_or(Refused::NoSuchPlace)?;
         listening(|| found.pin(path))
     }
 
-    /// Leaves a program at a path of the BPF file system.
+    /// Pins a program at a path of the BPF file system.
     ///
     /// # Errors
     /// As [`Object::pin_map`].
@@ -182,18 +182,18 @@ impl Object {
     /// The descriptor of a program.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such program.
+    /// [`Refused`] without such a program.
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>, Refused> {
         let found = self.find(name)?;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&found.as_fd());
-        // SAFETY: the descriptor belongs to the object, which is borrowed for as long.
+        // SAFETY: the descriptor belongs to the object, which stays borrowed.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Runs an iterator (`iter/…`), and appends what its program writes for everything that it visits.
+    /// Runs an iterator (`iter/…`) and appends its output to `into`.
     ///
     /// # Errors
-    /// [`Refused`] when it cannot be attached or read.
+    /// [`Refused`] if it cannot be attached or read.
     pub fn iterate(&self, program: &str, into: &mut Vec<u8>) -> Result<(), Refused> {
         let found = self.find(program)?;
         let mut iterator = listening(|| Iter::new(&found.attach()?))?;
@@ -209,36 +209,36 @@ impl Object {
         self.object.maps().find(|found| found.name() == name).ok_or(Refused::NoSuchPlace)
     }
 
-    /// The first words of an array that may be mapped.
+    /// Maps the first words of an array that permits mapping.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such map, or it cannot be mapped.
+    /// [`Refused`] if the map does not exist or cannot be mapped.
     pub fn words(&self, map: &str, count: usize) -> Result<MappedWords, Refused> {
         MappedWords::map(self.map(map)?.as_fd(), count).map_err(|error| Refused::of(&error, String::new()))
     }
 
-    /// Entries of a map of words.
+    /// The entries of a map of words.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such map.
+    /// [`Refused`] without such a map.
     pub fn entries(&self, map: &str) -> Result<Entries, Refused> {
         let map = self.map(map)?;
         listening(|| Ok(Entries { map: MapHandle::try_from(&map)? }))
     }
 
-    /// A program to call.
+    /// A program that runs on request.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such program.
+    /// [`Refused`] without such a program.
     pub fn callable(&self, program: &str) -> Result<Callable, Refused> {
         let program = self.program(program)?.try_clone_to_owned();
         Ok(Callable { program: program.map_err(|error| Refused::of(&error, String::new()))? })
     }
 
-    /// Listens to a ring: `heard` is called with the words of each record when [`Ring::poll`] is.
+    /// Reads a ring: [`Ring::take`] and [`Ring::poll`] call `heard` with the words of each record.
     ///
     /// # Errors
-    /// [`Refused`] when there is no such ring.
+    /// [`Refused`] without such a ring.
     pub fn ring<'cb>(&self, map: &str, mut heard: impl FnMut(&[u64]) + 'cb) -> Result<Ring<'cb>, Refused> {
         let map = self.map(map)?;
         let mut words = Vec::new();
@@ -263,7 +263,7 @@ fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Keys of arrays are half a word long.
+/// Keys of arrays have 32 bits.
 fn key_words(bytes: &[u8]) -> Vec<u64> {
     match <[u8; 4]>::try_from(bytes) {
         Ok(half) => vec![u64::from(u32::from_ne_bytes(half))],
@@ -278,29 +278,29 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Those of a map that was left at a path.
+    /// The entries of a pinned map.
     ///
     /// # Errors
-    /// [`Refused`] when there is none.
+    /// [`Refused`] if nothing is pinned there.
     pub fn at(path: &Path) -> Result<Entries, Refused> {
         listening(|| Ok(Entries { map: MapHandle::from_pinned_path(path)? }))
     }
 
-    /// The first words of the map, if it may be mapped.
+    /// Maps the first words, if the map permits it.
     ///
     /// # Errors
-    /// [`Refused`] when it cannot.
+    /// [`Refused`] if it cannot be mapped.
     pub fn words(&self, count: usize) -> Result<MappedWords, Refused> {
         MappedWords::map(self.map.as_fd(), count).map_err(|error| Refused::of(&error, String::new()))
     }
 
-    /// How many entries the map can have.
+    /// The map's capacity.
     #[must_use]
     pub fn most(&self) -> u32 {
         self.map.max_entries()
     }
 
-    /// Every key with its value. What is added or taken away meanwhile may be seen or not.
+    /// All keys with their values. Concurrent changes may or may not be included.
     pub fn all(&self) -> Vec<(Vec<u64>, Vec<u64>)> {
         const BATCH: u32 = 1024;
         if let Ok(batch) = self.map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY) {
@@ -328,40 +328,40 @@ impl Entries {
         self.map.lookup(&self.key(key), MapFlags::ANY).ok().flatten().map(|value| to_words(&value).collect())
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// [`Refused`] when the map is full.
+    /// [`Refused`] if the map is full.
     pub fn put(&self, key: &[u64], value: &[u64]) -> Result<(), Refused> {
         let done = self.map.update(&self.key(key), &to_bytes(value), MapFlags::ANY);
         done.map_err(|error| Refused::of(&system(&error), String::new()))
     }
 
-    /// Takes a key away; it is no error when it is not there.
+    /// Removes a key, if present.
     pub fn remove(&self, key: &[u64]) {
         let _ = self.map.delete(&self.key(key));
     }
 }
 
-/// A program that runs when it is asked to (`syscall`).
+/// A program that runs on request (`syscall`).
 #[derive(Debug)]
 pub struct Callable {
     program: OwnedFd,
 }
 
 impl Callable {
-    /// One that was left at a path.
+    /// A pinned program.
     ///
     /// # Errors
-    /// [`Refused`] when there is none.
+    /// [`Refused`] if nothing is pinned there.
     pub fn at(path: &Path) -> Result<Callable, Refused> {
         listening(|| Ok(Callable { program: libbpf_rs::Program::fd_from_pinned_path(path)? }))
     }
 
-    /// Runs it. What it is asked, and what it answers, are words.
+    /// Runs the program. `words` are its arguments and its results.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not run it.
+    /// [`Refused`] if the kernel does not run it.
     pub fn call(&self, words: &mut [u64]) -> Result<(), Refused> {
         let size = u32::try_from(size_of_val(words)).unwrap_or(u32::MAX);
         let mut options = libbpf_sys::bpf_test_run_opts {
@@ -370,7 +370,7 @@ impl Callable {
             ctx_size_in: size,
             ..Default::default()
         };
-        // SAFETY: the kernel reads and writes `ctx_size_in` bytes at `ctx_in`, which are ours for the time of the call.
+        // SAFETY: the kernel reads and writes `ctx_size_in` bytes at `ctx_in`, which stay borrowed for the call.
         let done = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut options) };
         if done == 0 { Ok(()) } else { Err(Refused::of(&io::Error::from_raw_os_error(-done), String::new())) }
     }
@@ -383,18 +383,18 @@ pub struct Ring<'cb> {
 }
 
 impl Ring<'_> {
-    /// Hands over what has come, also what nobody was woken for; waits for nothing.
+    /// Processes all pending records, with or without a wake-up; does not wait.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the ring cannot be read.
     pub fn take(&self) -> io::Result<()> {
         self.ring.consume().map_err(|error| system(&error))
     }
 
-    /// Hands over what has come; waits for the first for at most `patience`.
+    /// Processes pending records; waits at most `patience` for the first.
     ///
     /// # Errors
-    /// When waiting was interrupted by a signal.
+    /// If a signal interrupts the wait.
     pub fn poll(&self, patience: Duration) -> io::Result<()> {
         self.ring.poll(patience).map_err(|error| system(&error))
     }

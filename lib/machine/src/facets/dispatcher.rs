@@ -89,32 +89,32 @@ pub trait ClassScheduler {
     fn refresh(&mut self) -> Result<(), Refusal>;
 }
 
-/// What a scheduler for the classes would find on a machine, or has found, in one respect.
+/// A property of a machine that matters to a scheduler for the classes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SchedulerCheck {
-    /// What was looked at: `isolcpus`.
+    /// The property: `isolcpus`.
     pub name: String,
-    /// What it means for the scheduler.
+    /// Its effect on the scheduler.
     pub outcome: SchedulerOutcome,
-    /// How it is.
+    /// Its present value, in words.
     pub is: String,
-    /// What would help, where something would.
+    /// A remedy, if one is known.
     pub remedy: Option<String>,
 }
 
-/// What a [`SchedulerCheck`] means for the scheduler.
+/// The effect of a [`SchedulerCheck`] on the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulerOutcome {
-    /// Nothing stands in its way.
+    /// No obstacle.
     Good,
-    /// It has no effect on threads that are scheduled by it.
+    /// The property has no effect on threads that this scheduler runs.
     Ignored,
-    /// The kernel may end the scheduler for it.
+    /// The kernel may end the scheduler because of it.
     Ends,
     /// No scheduler can be started.
     Prevents,
-    /// The machine does not say.
+    /// Unknown.
     Unknown,
 }
 

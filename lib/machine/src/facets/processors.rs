@@ -15,15 +15,15 @@ pub struct ProcessorStatus {
     pub since: WallTime,
 }
 
-/// The outcome of a change of state.
+/// A changed state of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct StateChange {
-    /// Which.
+    /// The CPU.
     #[serde(rename = "processor")]
     pub cpu: CpuId,
-    /// The state it had.
+    /// The old state.
     pub from: State,
-    /// The state it has.
+    /// The new state.
     pub to: State,
 }
 

@@ -15,14 +15,14 @@ pub struct Sighting {
     pub time: Nanos,
 }
 
-/// What samples a time was estimated from.
+/// The samples behind an estimated time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Samples {
-    /// Samples that were due in the interval, on all CPUs that are sampled.
+    /// Samples due in the interval, on all sampled CPUs.
     pub wanted: u64,
-    /// Samples that were taken and read: what times are shares of, CPU by CPU.
+    /// Samples that were taken and read; times are fractions of these, per CPU.
     pub taken: u64,
-    /// Samples that were taken and lost before they were read. Others of those wanted were never taken.
+    /// Samples that were taken but lost before they were read. The other missing ones were never taken.
     pub lost: u64,
 }
 

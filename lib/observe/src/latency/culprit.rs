@@ -8,12 +8,12 @@ const KEPT: usize = 16;
 /// What is not named: the thread that waits.
 const PROBE: &str = "probe";
 
-/// Something that had the CPU for a part of a wait.
+/// An activity on the CPU during a part of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Culprit {
-    /// What: an interrupt, a softirq or a thread.
+    /// An interrupt, a softirq or a thread.
     pub what: String,
-    /// For how long.
+    /// Its time.
     #[serde(rename = "ns")]
     pub had: Nanos,
 }
@@ -21,16 +21,16 @@ pub struct Culprit {
 /// One of the longest waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Worst {
-    /// When its timer was due, since the run began.
+    /// When its timer was due, since the start of the run.
     #[serde(rename = "at_ns")]
     pub at: Nanos,
-    /// How long it was.
+    /// Its length.
     #[serde(rename = "total_ns")]
     pub total: Nanos,
-    /// How long its stages were, where they were seen; one that is `None` is part of the next.
+    /// The lengths of its stages, if measured; a stage that is `None` is part of the next one.
     #[serde(rename = "stages_ns")]
     pub stages: Option<[Option<Nanos>; LATENCY_STAGES]>,
-    /// What had the CPU, longest first.
+    /// Activities on the CPU, longest first.
     pub culprits: Vec<Culprit>,
 }
 

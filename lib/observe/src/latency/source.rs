@@ -3,14 +3,14 @@
 use millpond_model::LATENCY_ROWS;
 use serde::{Deserialize, Serialize};
 
-/// Whose timers were waited for.
+/// The source of the timers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// Ours; programs of ours in the kernel stamp the stages, or nothing does.
+    /// Timers of latstat; its BPF programs time the stages, if loaded.
     #[default]
     Latstat,
-    /// Those of the kernel's tracer timerlat.
+    /// Timers of the kernel's timerlat tracer.
     Timerlat,
 }
 

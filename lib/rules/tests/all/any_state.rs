@@ -1,11 +1,11 @@
-//! Any state and any tables: levels stay levels, and many seconds at once are as many single ones.
+//! Any state and any tables: levels stay in range, and many seconds at once equal as many single ones.
 
 use millpond_rules::{Class, End, FX_LEVELS, Place, TS_LEVELS, Tables, Thread, TsRow, host};
 use proptest::array::uniform;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Numbers of 32 bits, most of them small.
+/// Mostly small 32-bit numbers.
 fn number() -> impl Strategy<Value = i32> + Clone {
     prop_oneof![3 => -70..110i32, 1 => any::<i32>()]
 }
@@ -18,7 +18,7 @@ fn seconds() -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0..4u32, 1 => any::<u32>(), 1 => Just(32_000)]
 }
 
-/// A table whose levels are of this kind.
+/// A table whose levels come from `level`.
 fn tables(level: impl Strategy<Value = i32> + Clone + 'static) -> impl Strategy<Value = Tables> {
     let row = (slice(), level.clone(), level.clone(), level, seconds()).prop_map(
         |(quantum, tqexp, slpret, lwait, maxwait)| TsRow { quantum, tqexp, slpret, lwait, maxwait },
@@ -30,7 +30,7 @@ fn tables(level: impl Strategy<Value = i32> + Clone + 'static) -> impl Strategy<
     })
 }
 
-/// A state of any class, or of none, whose parts are any numbers but for the level and the system's part.
+/// A state of any class or of an unknown one. Its parts are arbitrary, except for the level and the system priority.
 fn thread() -> impl Strategy<Value = Thread> {
     let parts = (number(), number(), number(), 0..2i32);
     (slice(), slice(), seconds(), -1..8i32, 0..60i32, parts).prop_map(
@@ -56,14 +56,14 @@ fn place() -> impl Strategy<Value = Place> {
     prop::sample::select([Place::Asleep, Place::Queued, Place::Running, Place::Outranked].as_slice())
 }
 
-/// What a user asks for, as any numbers.
+/// Arbitrary parameters that a user sets.
 type Wish = (Class, i32, i32, bool, i64, Place);
 
 fn wish() -> impl Strategy<Value = Wish> {
     (class(), number(), number(), any::<bool>(), slice(), place())
 }
 
-/// A thread after each rule.
+/// The thread's state after each rule, by the rule's name.
 fn after_each(s: &Thread, t: &Tables, wish: Wish, number: i64) -> Vec<(&'static str, Thread)> {
     let (class, uprilim, upri, foreground, quantum, place) = wish;
     let seconds = number.unsigned_abs();
@@ -95,7 +95,7 @@ fn after_each(s: &Thread, t: &Tables, wish: Wish, number: i64) -> Vec<(&'static 
     all
 }
 
-/// The levels that a class has; any for a number that is none.
+/// Whether the level is in the range of the class; an unknown class has the widest.
 fn is_within(s: &Thread) -> bool {
     let pri = match Class::of_number(s.class) {
         Some(Class::Ts | Class::Ia) => 0..=59,
@@ -105,7 +105,7 @@ fn is_within(s: &Thread) -> bool {
     (0..60).contains(&s.cpupri) && pri.contains(&s.pri)
 }
 
-/// Where long waits lead from each level: anywhere, or through all levels once and then round from one of them on.
+/// The next level for each level: random, or through all levels once and then in a cycle.
 fn ways() -> impl Strategy<Value = Vec<i32>> {
     let round =
         (Just((0..60).collect::<Vec<i32>>()).prop_shuffle(), 0..60usize).prop_map(|(order, again)| {
@@ -146,7 +146,7 @@ proptest! {
         prop_assert_eq!(at_once, updated);
     }
 
-    /// Tables in which every wait is short: most of the seconds are whole rounds.
+    /// Tables in which every wait is short: most of the seconds are whole cycles.
     #[test]
     fn whole_rounds_change_nothing(
         s in thread(),

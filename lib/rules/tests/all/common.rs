@@ -1,9 +1,9 @@
-//! The tables of the reference (§1.7 to §1.9), in ticks at 100 Hz, and threads in them.
+//! The dispatch tables that Solaris installs (ts_dptbl(5), fx_dptbl(5)), in ticks at 100 Hz, and threads in them.
 
 use millpond_rules::{Class, FX_LEVELS, TS_LEVELS, Tables, Thread, TsRow, host};
 use std::array;
 
-/// The last of the values whose first level is not above this one.
+/// A step function: the value of the last step that begins at or below `level`.
 fn step<T: Copy>(level: usize, steps: &[(usize, T)]) -> T {
     steps.iter().rev().find(|(first, _)| *first <= level).unwrap().1
 }
@@ -16,7 +16,7 @@ fn number(level: usize) -> i32 {
     i32::try_from(level).unwrap()
 }
 
-/// The standard table (§1.7).
+/// The standard TS and IA table.
 pub fn standard() -> Tables {
     let slpret =
         [(0, 50), (10, 51), (20, 52), (30, 53), (35, 54), (40, 55), (45, 56), (46, 57), (47, 58), (59, 59)];
@@ -32,7 +32,7 @@ pub fn standard() -> Tables {
     Tables { ts, fx: fx(), sys: 20 }
 }
 
-/// The table of large servers (§1.8).
+/// The TS and IA table of large servers.
 pub fn extended() -> Tables {
     let ts: [TsRow; TS_LEVELS] = array::from_fn(|level| TsRow {
         quantum: step(level, &[(0, 40), (1, 38), (20, 36), (41, 34)]),
@@ -44,14 +44,14 @@ pub fn extended() -> Tables {
     Tables { ts, fx: fx(), sys: 20 }
 }
 
-/// A thread that enters a class without parameters; one of IA is in the foreground.
+/// A thread that enters a class without parameters; in IA it is in the foreground.
 pub fn entered(tables: &Tables, class: Class) -> Thread {
     let mut thread = Thread::default();
     host::enter(&mut thread, tables, class, 0, 0, true, host::fx_quantum(tables, 0));
     thread
 }
 
-/// A thread of TS or IA with this system part and a full slice.
+/// A thread of TS or IA with this system priority and a full slice.
 pub fn at(tables: &Tables, class: Class, cpupri: i32) -> Thread {
     let mut thread = entered(tables, class);
     host::move_to(&mut thread, cpupri);

@@ -1,5 +1,4 @@
-//! The rules of the header: those of the reference, and what holds of any state. Without the rules as functions of this program there is
-//! `undefined.c` alone.
+//! Tests of the rules: test vectors, and properties of any state. Without the feature `host` only `undefined.c` is tested.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Where a thread goes in a queue: the rule of V10 of the reference (§3.11), and the order of keys.
+//! The order of a queue: test vector V10, and the order of keys.
 
 use crate::common::{entered, standard};
 use millpond_rules::{Class, End, host};
@@ -23,7 +23,8 @@ fn yield_goes_to_the_back_also_in_the_foreground() {
     }
 }
 
-/// Threads that arrive in this order, each with its level and end, as the queue gives them out. Equal keys stay in the order of arrival.
+/// The order in which a queue returns threads that arrive in this order, each with its level and end. Equal keys keep their order of
+/// arrival.
 fn order(arrivals: &[(i32, End)]) -> Vec<usize> {
     let mut keys: Vec<(u64, usize)> =
         arrivals.iter().enumerate().map(|(at, (pri, end))| (host::key(*pri, *end, at as u64), at)).collect();

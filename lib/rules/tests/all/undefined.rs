@@ -1,11 +1,11 @@
-//! `undefined.c`, compiled with the sanitizer for undefined behaviour by each installed compiler.
+//! `undefined.c`, compiled with the undefined-behaviour sanitizer by each installed compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const COMPILERS: [&str; 3] = ["gcc", "clang", "clang-19"];
 
-/// A directory for one program. It is removed with the value.
+/// A directory for one program; dropping the value removes it.
 struct Place(PathBuf);
 
 impl Drop for Place {
@@ -14,7 +14,7 @@ impl Drop for Place {
     }
 }
 
-/// Compiles it. A sanitizer that traps needs no library beside the compiler.
+/// Compiles the program. A sanitizer that traps needs no run-time library.
 fn compile(compiler: &str, level: &str, to: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let trap =

@@ -1,9 +1,9 @@
-//! The test vectors of the reference (§3.11) for one thread: V1 to V9, V11 and V13. Slices are in ticks.
+//! Test vectors V1 to V9, V11 and V13, for one thread. Slices are in ticks.
 
 use crate::common::{at, entered, extended, standard};
 use millpond_rules::{Class, End, Place, Tables, Thread, host};
 
-/// The levels of the system's part that a thread goes through which nothing interrupts, each with its ticks.
+/// The system priorities of a thread that runs without interruption, each with its ticks.
 fn walk(thread: &mut Thread, tables: &Tables, ticks: usize) -> Vec<(i32, usize)> {
     let mut walked: Vec<(i32, usize)> = Vec::new();
     for _ in 0..ticks {
@@ -19,7 +19,7 @@ fn walk(thread: &mut Thread, tables: &Tables, ticks: usize) -> Vec<(i32, usize)>
     walked
 }
 
-/// The update of a second, for a thread that runs.
+/// The once-per-second update of a running thread.
 fn beat(thread: &mut Thread, tables: &Tables) {
     if host::update_running(thread, tables) {
         assert!(host::boost_if_due(thread, tables));
@@ -80,7 +80,7 @@ fn v5_at_59_of_the_standard_table_it_takes_32001_beats() {
     let mut at_once = at(&tables, Class::Ts, 59);
     host::wait(&mut at_once, &tables, 32_000, true);
     assert_eq!((one_by_one.dispwait, at_once), (32_000, one_by_one));
-    // The boost of row 59 leads to 59: the wait begins anew.
+    // The boost of row 59 leads to 59: a new wait begins.
     assert!(!host::update_queued(&mut one_by_one, &tables), "no other level");
     host::wait(&mut at_once, &tables, 1, true);
     assert_eq!((one_by_one.dispwait, one_by_one.cpupri, at_once), (0, 59, one_by_one));
@@ -170,7 +170,7 @@ fn v9_what_is_preempted_by_a_better_thread_keeps_the_rest_of_its_slice() {
         (thread.timeleft, thread.dispwait) = (4, 0);
         assert!(!host::charge(&mut thread, &tables, 1));
         assert_eq!((host::preempt(&mut thread, &tables), thread.timeleft), (End::Front, 3));
-        // A tick that finds something better costs the place, and fills the slice.
+        // A tick that finds a waiting thread of a higher level sends this one to the back, and refills the slice.
         host::surrender(&mut thread);
         let full = host::slice(&thread, &tables);
         assert_eq!((host::preempt(&mut thread, &tables), thread.timeleft), (End::Back, full));
@@ -197,7 +197,7 @@ fn a_used_up_slice_is_filled_when_the_thread_leaves_and_until_then_each_tick_cos
 #[test]
 fn a_sleeper_rises_by_slpret_across_a_beat_and_by_lwait_with_the_beat() {
     let tables = standard();
-    // The beat finds it running; it sleeps before it returns to user mode.
+    // The update finds it running; it sleeps before it returns to user mode.
     let mut thread = at(&tables, Class::Ts, 50);
     assert!(host::update_running(&mut thread, &tables));
     assert!(host::boost_if_due(&mut thread, &tables), "at its sleep");
@@ -226,7 +226,7 @@ fn a_change_by_the_user_begins_a_wait_and_goes_by_where_the_thread_is() {
     let mut thread = at(&tables, Class::Ia, 20);
     let end = host::set(&mut thread, &tables, Class::Ia, 0, 0, true, 0, Place::Queued);
     assert_eq!(end, End::Front, "in the foreground");
-    // Another class: all begins anew.
+    // Another class: a fresh start.
     let end = host::set(&mut thread, &tables, Class::Fx, 40, 70, false, 8, Place::Queued);
     assert_eq!((end, thread.pri, thread.upri, thread.uprilim), (End::Back, 40, 40, 40));
     assert_eq!((thread.timeleft, thread.cpupri, thread.boost), (8, 0, 0));

@@ -49,23 +49,23 @@ pub struct Leak {
     pub bufctl: Option<u64>,
 }
 
-/// How much was looked at.
+/// The amount of searched memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Effort {
     /// Bytes read outside of the caches' memory.
     pub root_bytes: u64,
-    /// Bytes read in it.
+    /// Bytes read in the caches' memory.
     pub heap_bytes: u64,
     /// Words that could be addresses of buffers.
     pub words: u64,
-    /// Threads whose registers were looked at.
+    /// Threads whose registers were read.
     pub threads: u64,
     /// Buffers in use, and leaks.
     #[serde(rename = "allocated")]
     pub buffers: u64,
-    /// Leaks at the time of the pause that were given back or allocated again since.
+    /// Leaks at the time of the pause that were freed or reallocated since.
     pub taken_since: u64,
-    /// How long the process stood still; null for a core.
+    /// How long the process was stopped; null for a core.
     #[serde(rename = "pause_ns")]
     pub pause: Option<Nanos>,
 }

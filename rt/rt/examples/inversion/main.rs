@@ -1,10 +1,10 @@
-//! A low, a middle and a high thread meet on one CPU, under a plain lock and under one with priority inheritance.
+//! Priority inversion on one CPU: a low, a middle and a high thread, under a plain lock and under one with priority inheritance.
 //!
 //! ```text
 //! cargo run --manifest-path rt/Cargo.toml -p millpond-rt --example inversion
 //! ```
 //!
-//! The high one waits as long as the middle one likes to compute, or as long as the low one has the lock.
+//! The high thread waits as long as the middle one computes, or only as long as the low one holds the lock.
 
 #![allow(clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ use meeting::{Lock, Work, meet};
 use millpond_rt::Mutex;
 use std::process::ExitCode;
 
-/// How long the middle one computes, in milliseconds.
+/// The middle thread's computing times, in milliseconds.
 const MIDDLE: [u64; 3] = [20, 60, 180];
 
 struct Ours(Mutex<()>);

@@ -1,11 +1,11 @@
-//! A low, a middle and a high thread meet on one CPU: what happens to the high one, in order and in time.
+//! Priority inversion on one CPU, with a low, a middle and a high thread: the order and times of the high thread's events.
 //!
-//! The low thread takes a lock, and with it starts the high one, which wants the same lock, and then the middle one, which wants none and computes. All are of the
-//! class FIFO: at each moment the one of the highest priority that can run runs. So the order of events follows from the priorities alone, however fast the
-//! machine is. Under a plain lock the middle one is in the way of the low one, and so of the high one, as long as it likes. Under a lock with
-//! inheritance the low one has the high one's priority until it gives the lock back.
+//! The low thread takes a lock. While it holds the lock it starts the high thread, which wants the same lock, and then the middle one, which
+//! needs no lock and computes. All are SCHED_FIFO: the runnable thread of the highest priority runs. So the order of events follows from the
+//! priorities alone, at any speed of the machine. Under a plain lock the middle thread preempts the low one, and so delays the high one, for
+//! as long as it computes. Under a lock with inheritance the low thread has the high one's priority until it unlocks.
 //!
-//! The library's example, its test, and the suite's experiment are made of this file.
+//! The library's example, its test, and the suite's experiment use this file.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,66 +14,66 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
-/// A lock to be tried.
+/// A lock to test.
 pub trait Lock: Sync {
-    /// Takes it, does `section`, and gives it back; or says why it cannot.
+    /// Locks, runs `section`, and unlocks; or returns an error.
     fn hold(&self, section: &mut dyn FnMut()) -> Result<(), String>;
 }
 
-/// A thread of the meeting; the number is its priority in class FIFO.
+/// A thread; the value is its SCHED_FIFO priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Takes the lock first.
+    /// Locks first.
     Low = 10,
     /// Needs no lock.
     Middle = 20,
-    /// Wants the lock while the low one has it.
+    /// Wants the lock while the low thread holds it.
     High = 30,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// It asks for the lock.
+    /// It requests the lock.
     Wants,
-    /// It has the lock.
+    /// It has acquired the lock.
     Has,
-    /// It gives the lock back.
+    /// It unlocks.
     Frees,
     /// It begins to compute without the lock.
     Begins,
-    /// It has done that.
+    /// It has finished computing.
     Ends,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
-    /// The how many-th it was.
+    /// Its position in the order of events.
     pub place: usize,
     /// The thread.
     pub level: Level,
-    /// What.
+    /// Its kind.
     pub what: What,
-    /// When, in nanoseconds since some moment.
+    /// Time in nanoseconds, on the monotonic clock.
     pub nanos: u64,
 }
 
-/// How long each computes, in milliseconds of its own CPU time.
+/// Computing times, in milliseconds of each thread's CPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
-    /// The low one, under the lock, after the others were started.
+    /// The low thread, under the lock, after it started the others.
     pub low: u64,
-    /// The middle one.
+    /// The middle thread.
     pub middle: u64,
-    /// The high one, under the lock.
+    /// The high thread, under the lock.
     pub high: u64,
 }
 
-/// What is published of a meeting: its events, in their order.
+/// The result: the events in order.
 #[derive(Debug)]
 pub struct Meeting {
-    /// In the order in which they happened.
+    /// In the order of their positions.
     pub events: Vec<Event>,
 }
 
@@ -82,17 +82,17 @@ impl Meeting {
         self.events.iter().find(|event| event.level == level && event.what == what)
     }
 
-    /// How long the high one waited for the lock, in nanoseconds.
+    /// The high thread's wait for the lock, in nanoseconds.
     pub fn waited(&self) -> Option<u64> {
         Some(self.of(Level::High, What::Has)?.nanos - self.of(Level::High, What::Wants)?.nanos)
     }
 
-    /// Whether the high one got the lock only after the middle one had done its work: by the order of events.
+    /// Whether the high thread got the lock only after the middle one had finished, by the order of events.
     pub fn is_inverted(&self) -> Option<bool> {
         Some(self.of(Level::High, What::Has)?.place > self.of(Level::Middle, What::Ends)?.place)
     }
 
-    /// A line for each thread over time: `=` it has the lock, `-` it waits for the lock, `#` it computes. Each mark is `millis` long.
+    /// A line per thread over time: `=` holds the lock, `-` waits for it, `#` computes. Each mark is `millis` long.
     pub fn timeline(&self, millis: u64) -> String {
         let begin = self.events.iter().map(|event| event.nanos).min().unwrap_or(0);
         let mark =
@@ -119,7 +119,7 @@ impl Meeting {
     }
 }
 
-/// Lets the three meet on the last CPU that the caller may use. The error says why they could not.
+/// Runs the three threads on the last CPU that the caller may use.
 pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
     let cpu = last_cpu()?;
     let stage = Stage {
@@ -163,14 +163,14 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
                 own.note(What::Wants);
                 held = lock.hold(&mut || {
                     own.note(What::Has);
-                    // Each runs at once if its priority is higher than the one that this thread has now.
+                    // Each runs at once if its priority exceeds this thread's present one.
                     Stage::start(&stage.high, high);
                     Stage::start(&stage.middle, middle);
                     compute(work.low);
                     own.note(What::Frees);
                 });
             }
-            // No thread is left waiting.
+            // On an error, too, no thread may be left waiting.
             Stage::start(&stage.high, high);
             Stage::start(&stage.middle, middle);
             came.and(held).map(|()| own.events)
@@ -186,21 +186,21 @@ pub fn meet(lock: &dyn Lock, work: Work) -> Result<Meeting, String> {
     Ok(Meeting { events })
 }
 
-/// Where they meet.
+/// State shared by the three threads.
 struct Stage {
     cpu: usize,
-    /// Their events, and the thread of each.
+    /// Reached by the three threads and the one that starts them.
     ready: Barrier,
-    /// One of them could not come.
+    /// A thread could not get its CPU or priority.
     is_off: AtomicBool,
     high: AtomicBool,
     middle: AtomicBool,
-    /// Of events.
+    /// The next event's position.
     next: AtomicUsize,
 }
 
 impl Stage {
-    /// Goes to the CPU and the priority, and waits until the others have.
+    /// Sets this thread's CPU and priority, and waits for the others.
     fn come(&self, level: Level) -> Result<(), String> {
         let came = pin(self.cpu).and_then(|()| be_fifo(level as i32));
         self.is_off.fetch_or(came.is_err(), Ordering::SeqCst);
@@ -226,7 +226,7 @@ impl Stage {
     }
 }
 
-/// Events of one thread; room for them is there before it matters.
+/// A thread's events, in preallocated memory.
 struct Notes<'a> {
     stage: &'a Stage,
     level: Level,
@@ -251,7 +251,7 @@ fn clock(clock: libc::clockid_t) -> u64 {
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Uses the CPU for so long, not counting what others use of it.
+/// Computes for this much of its own CPU time.
 fn compute(millis: u64) {
     let end = clock(libc::CLOCK_THREAD_CPUTIME_ID) + millis * 1_000_000;
     while clock(libc::CLOCK_THREAD_CPUTIME_ID) < end {
@@ -261,7 +261,7 @@ fn compute(millis: u64) {
 
 fn last_cpu() -> Result<usize, String> {
     let size = mem::size_of::<libc::cpu_set_t>();
-    // SAFETY: a set of zeros is a set, and it is written to.
+    // SAFETY: an all-zero set is valid, and the call writes to it.
     let allowed = unsafe {
         let mut allowed: libc::cpu_set_t = mem::zeroed();
         if libc::sched_getaffinity(0, size, &raw mut allowed) != 0 {
@@ -276,7 +276,7 @@ fn last_cpu() -> Result<usize, String> {
 }
 
 fn pin(cpu: usize) -> Result<(), String> {
-    // SAFETY: a set of zeros is a set, the number is of one of its members, and it is read.
+    // SAFETY: an all-zero set is valid, the number is within it, and the call only reads it.
     let answer = unsafe {
         let mut one: libc::cpu_set_t = mem::zeroed();
         libc::CPU_SET(cpu, &mut one);

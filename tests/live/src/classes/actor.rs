@@ -1,4 +1,4 @@
-//! Processes that are scheduled: one that computes, and one that makes a child when it gets a signal, which computes as well.
+//! Child processes for the scheduler: one kind computes, the other also forks on a signal, and its children compute as well.
 
 use crate::stage::until;
 use std::hint::black_box;
@@ -6,23 +6,23 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A process that computes. It ends with this value.
+/// A process that computes. Dropping the value ends it.
 pub struct Actor {
     child: Child,
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// When it began, in clock ticks since boot.
+    /// Its start time, in clock ticks since boot.
     pub start: u64,
 }
 
-/// Signals to have a child since the last one was made.
+/// Fork signals since the last fork.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn on_signal(_: libc::c_int) {
     WANTED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The life of one.
+/// The main loop of a process.
 pub fn act(what: &str) -> ExitCode {
     let handler: extern "C" fn(libc::c_int) = on_signal;
     // SAFETY: the handler adds to an atomic word and does nothing else.
@@ -33,36 +33,36 @@ pub fn act(what: &str) -> ExitCode {
         }
         if WANTED.load(Ordering::Relaxed) > 0 && what == "fork" {
             WANTED.store(0, Ordering::Relaxed);
-            // SAFETY: this process has one thread, and the child does nothing but go on in this loop.
+            // SAFETY: this process has one thread, and the child only continues this loop.
             unsafe { libc::fork() };
         }
     }
 }
 
-/// A line of `/proc/PID/stat`, from the state on.
+/// Fields of `/proc/PID/stat`, from the state on.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(") ")?;
     Some(rest.split(' ').map(str::to_owned).collect())
 }
 
-/// Nanoseconds that a process has run.
+/// CPU time of a process, in nanoseconds.
 pub fn ran(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
 impl Actor {
-    /// One that stands still until [`Actor::go`].
+    /// A stopped process; [`Actor::go`] continues it.
     pub fn new(what: &str) -> Result<Actor, String> {
         let actor = Actor::started(what)?;
-        // It is in its loop once it has used some time.
+        // Once it has used some CPU time, it is in its loop.
         until("a process computes", || actor.ran() > 3_000_000)?;
         actor.stop()?;
         Ok(actor)
     }
 
-    /// One that computes.
+    /// A process that computes at once.
     pub fn started(what: &str) -> Result<Actor, String> {
         let said = |e: std::io::Error| format!("cannot start a process: {e}");
         let me = std::env::current_exe().map_err(said)?;
@@ -78,7 +78,7 @@ impl Actor {
         Ok(Actor { child, pid, start })
     }
 
-    /// Nanoseconds that it has run.
+    /// Its CPU time, in nanoseconds.
     pub fn ran(&self) -> u64 {
         ran(self.pid)
     }
@@ -91,24 +91,24 @@ impl Actor {
         }
     }
 
-    /// It stands still.
+    /// Stops it.
     pub fn stop(&self) -> Result<(), String> {
         self.signal(libc::SIGSTOP);
         until("a process stands still", || stat(self.pid).is_some_and(|words| words[0] == "T"))
     }
 
-    /// It computes.
+    /// Continues it.
     pub fn go(&self) {
         self.signal(libc::SIGCONT);
     }
 
-    /// Its nice value.
+    /// Sets its nice value.
     pub fn nice(&self, nice: libc::c_int) {
         // SAFETY: a system call with plain numbers.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, self.pid, nice) };
     }
 
-    /// It may run on some of so many CPUs only, as the dice say.
+    /// Restricts it to a random subset of `cpus` CPUs.
     pub fn bind(&self, cpus: usize, dice: &mut dyn FnMut(u64) -> u64) {
         // SAFETY: all bytes zero are an empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -123,7 +123,7 @@ impl Actor {
         }
     }
 
-    /// The number of its only child.
+    /// The pid of its only child.
     pub fn only_child(&self) -> Option<u32> {
         let file = format!("/proc/{0}/task/{0}/children", self.pid);
         std::fs::read_to_string(file).ok()?.trim().parse().ok()
@@ -132,7 +132,7 @@ impl Actor {
 
 impl Drop for Actor {
     fn drop(&mut self) {
-        // Nobody of its group is left: its children are in it.
+        // Its children are in its process group, so none is left.
         if let Ok(group) = libc::pid_t::try_from(self.pid) {
             // SAFETY: a system call with plain numbers.
             unsafe { libc::kill(-group, libc::SIGKILL) };

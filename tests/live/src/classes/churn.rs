@@ -1,4 +1,4 @@
-//! Processes that come and go, and whose classes, nice values and CPUs change at random all the time.
+//! Processes that start and end, and whose classes, nice values and CPUs change at random all the time.
 
 use crate::Outcome;
 use crate::actor::Actor;
@@ -8,13 +8,13 @@ use millpond_rules::Class;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How many at a time.
+/// The number of processes at a time.
 const ACTORS: usize = 40;
 
-/// What they do, in turn: those that make children do so when they get a signal.
+/// Their kinds, alternating; `fork` forks on a signal.
 const WORDS: [&str; 2] = ["spin", "fork"];
 
-/// A sequence that is the same in each run.
+/// A deterministic random sequence.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-/// For so many seconds; then whether the scheduler is still at work, and what it counted.
+/// Runs for `seconds`. The outcome is an error if the scheduler has ended, else its counters.
 pub fn all(seconds: u64) -> impl Iterator<Item = (String, Outcome)> {
     std::iter::once((format!("{ACTORS} processes that change at random for {seconds} s"), churn(seconds)))
 }
@@ -50,7 +50,7 @@ fn churn(seconds: u64) -> Outcome {
     let stage = Stage::new()?;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
-    // None of them hinders the next one from starting.
+    // All start stopped, so that running ones do not delay the start of others.
     let mut actors: Vec<Actor> = (0..ACTORS).map(|at| Actor::new(WORDS[at % 2])).collect::<Result<_, _>>()?;
     actors.iter().for_each(Actor::go);
     let (mut changes, mut ended) = (0_u64, 0_u64);
@@ -64,7 +64,7 @@ fn churn(seconds: u64) -> Outcome {
             20..34 => stage.want(actor, dice.wish())?,
             34..42 => actor.signal(libc::SIGSTOP),
             42..46 => actor.signal(libc::SIGUSR1),
-            // It ends with its children, and another one takes its place.
+            // Ends one with its children, and starts another one instead.
             46 => {
                 drop(actors.swap_remove(at));
                 actors.push(Actor::started(WORDS[at % 2])?);

@@ -1,14 +1,13 @@
-//! Experiments with the scheduler of the classes on a real kernel: the vectors of the reference, shares beside those of the simulator, and changes at
-//! random.
+//! Experiments with the scheduler of the classes on a real kernel: test vectors, shares compared with the simulator's, and random changes.
 //!
-//! For virtual machines only, with `millpond schedd --whole` at work. `vectors` and `shares` need a machine with one CPU whose clock counts
-//! instructions, so that a slice is as long as it is.
+//! For virtual machines only, while `millpond schedd --whole` runs. `vectors` and `shares` need a machine with one CPU whose clock counts
+//! instructions, so that slices are exact.
 //!
 //! ```text
 //! live-classes --i-own-this-machine vectors
 //! live-classes --i-own-this-machine shares [SECONDS]
 //! live-classes --i-own-this-machine churn SECONDS
-//! live-classes act WORD                (what it starts)
+//! live-classes act WORD                (its child processes)
 //! ```
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
@@ -20,7 +19,7 @@ mod vectors;
 
 use std::process::ExitCode;
 
-/// What an experiment finds: a sentence with its figures, or why it is not as it should be.
+/// The result of an experiment: a sentence with figures, or the failure.
 type Outcome = Result<String, String>;
 
 fn main() -> ExitCode {
@@ -47,7 +46,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Prints what came of each experiment.
+/// Prints the outcome of each experiment.
 fn told(outcomes: impl Iterator<Item = (String, Outcome)>) -> ExitCode {
     let mut failed = 0_usize;
     for (name, outcome) in outcomes {

@@ -1,4 +1,4 @@
-//! What processes that only compute get of one CPU, beside what they get in the simulator.
+//! CPU shares of processes that only compute, on one CPU, compared with the simulator's.
 
 use crate::Outcome;
 use crate::actor::Actor;
@@ -10,15 +10,15 @@ use millpond_sim::kernel::{Kernel, Layout, Program, Start, Tunables};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long each is measured.
+/// Seconds per measurement.
 pub const SECONDS: u64 = 40;
-/// How long it runs before.
+/// Warm-up in seconds.
 const BEFORE: u64 = 4;
-/// Percentage points that a share may be off.
+/// Tolerance of a share in percentage points.
 const NEAR: f64 = 2.0;
-/// Ticks per second in the simulator, and how many of them a slice is longer than in the table. On a kernel other threads run meanwhile, and five slices
-/// of 200 ms do not end together with the second. In the simulator they would, and a second would never lift a thread in the middle of its slice. How much
-/// longer they are matters little: with 1 to 5 ms no share changes by two points.
+/// Ticks per second in the simulator, and the ticks that a slice is longer there than in the table. On a kernel other threads run as well,
+/// so five slices of 200 ms do not end together with the second. In the simulator they would, and a second would never lift a thread in the
+/// middle of its slice. The exact difference has little effect: with 1 to 5 ms no share changes by two points.
 const HZ: u32 = 1_000;
 const LONGER: u32 = 2;
 
@@ -26,13 +26,13 @@ struct Scenario {
     name: &'static str,
     extended: bool,
     change: fn(usize, &mut TsRow),
-    /// As class and parameters are written: `TS 0 -60`.
+    /// Classes with parameters, in their text form: `TS 0 -60`.
     who: &'static [&'static str],
 }
 
 fn as_it_is(_: usize, _: &mut TsRow) {}
 
-/// No wait and no second lifts anyone.
+/// A table in which neither waits nor seconds lift a thread.
 fn no_lift(level: usize, row: &mut TsRow) {
     let level = u8::try_from(level).unwrap_or_default();
     (row.lwait, row.slpret) = (level, level);
@@ -64,7 +64,7 @@ const SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// All of them, one after the other, each for so many seconds.
+/// Runs all scenarios in order, each for `seconds`.
 pub fn all(seconds: u64) -> impl Iterator<Item = (String, Outcome)> {
     let stage = Stage::new();
     SCENARIOS.into_iter().map(move |scenario| {
@@ -91,7 +91,7 @@ fn one(stage: &Stage, scenario: &Scenario, seconds: u64) -> Outcome {
     if expected.iter().zip(&got).any(|(expected, got)| (expected - got).abs() > NEAR) {
         return Err(both);
     }
-    // Who has the higher user priority in a class gets no less.
+    // Within a class, a process with a higher user priority gets no less.
     let upri = |params: &ClassParams| match *params {
         ClassParams::Ts { upri, .. } => Some(upri),
         _ => None,
@@ -105,7 +105,7 @@ fn one(stage: &Stage, scenario: &Scenario, seconds: u64) -> Outcome {
     if is_monotone { Ok(both) } else { Err(format!("{both}: a lower user priority gets more")) }
 }
 
-/// Those of equals by size: which of them begins is chance.
+/// Sorts the times of processes with equal parameters: which of them runs first is random.
 fn sorted(params: &[ClassParams], mut times: Vec<u64>) -> Vec<u64> {
     let mut from = 0;
     for equals in params.chunk_by(|a, b| a == b) {
@@ -115,7 +115,7 @@ fn sorted(params: &[ClassParams], mut times: Vec<u64>) -> Vec<u64> {
     times
 }
 
-/// A slice of clock ticks of 10 ms, in those of the simulator here.
+/// Converts a slice from ticks of 10 ms to the simulator's ticks.
 fn longer(ticks: u32) -> u32 {
     ticks * (HZ / 100) + LONGER
 }

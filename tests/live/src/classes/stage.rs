@@ -1,4 +1,4 @@
-//! The scheduler as an experiment sees and changes it.
+//! The scheduler, observed and changed by experiments.
 
 use crate::actor::Actor;
 use millpond_bpf::classes::{Control, LEVEL_FIGURES, SUMS, ThreadState, Wish};
@@ -10,11 +10,11 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a thread is looked at.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
-/// The priority of this process among those of SCHED_FIFO: above all that it starts.
+/// The SCHED_FIFO priority of this process: above all processes that it starts.
 const PRIORITY: libc::c_int = 50;
-/// What has to happen happens within this, in looks.
+/// The number of polls before a timeout.
 const PATIENCE: usize = 30_000;
 
 /// The scheduler.
@@ -22,17 +22,17 @@ pub struct Stage {
     control: Control,
 }
 
-/// What a process is to have.
+/// A requested class with its parameters.
 pub fn wish(class: Class, uprilim: i8, upri: i8) -> Wish {
     Wish { class: class as u8, uprilim, upri, foreground: true, quantum: 0 }
 }
 
-/// FX with a slice.
+/// FX with a level and a slice.
 pub fn fx(level: i8, quantum: Duration) -> Wish {
     Wish { quantum: i64::try_from(quantum.as_nanos()).unwrap_or(i64::MAX), ..wish(Class::Fx, level, level) }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
     for _ in 0..PATIENCE {
         if holds() {
@@ -44,7 +44,7 @@ pub fn until(what: &str, holds: impl Fn() -> bool) -> Result<(), String> {
 }
 
 impl Stage {
-    /// This process runs before all that it starts, and they do not inherit that.
+    /// Gives this process a higher priority than the processes that it starts; they do not inherit it.
     pub fn new() -> Result<Stage, String> {
         let parameters = libc::sched_param { sched_priority: PRIORITY };
         let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -56,23 +56,23 @@ impl Stage {
         Ok(Stage { control })
     }
 
-    /// A process that stands still, and is in a class anew as soon as it goes.
+    /// A stopped process that enters a class afresh when it continues.
     pub fn ready(&self, what: &str, wish: Wish) -> Result<Actor, String> {
         let actor = Actor::new(what)?;
         self.set(&actor, wish)?;
         Ok(actor)
     }
 
-    /// A process that stands still enters a class anew as soon as it goes.
+    /// Makes a stopped process enter a class afresh when it continues.
     pub fn set(&self, actor: &Actor, to: Wish) -> Result<(), String> {
-        // Parameters of the class that it is in would leave it at its level: it goes through another class.
+        // New parameters of the present class would keep its level: it passes through another class.
         let other = if to.class == Class::Fx as u8 {
             wish(Class::Ts, 0, 0)
         } else {
             fx(0, Duration::from_millis(100))
         };
         self.want(actor, other)?;
-        // A process takes what was asked for it when it wakes up.
+        // A process takes requested parameters when it wakes up.
         let before = actor.ran();
         actor.go();
         until("a process goes through another class", || actor.ran() > before)?;
@@ -80,18 +80,18 @@ impl Stage {
         self.want(actor, to)
     }
 
-    /// Asks for a class and parameters of a process.
+    /// Requests a class and parameters for a process.
     pub fn want(&self, actor: &Actor, wish: Wish) -> Result<(), String> {
         let known = self.control.set_thread(actor.pid, actor.start, wish).map_err(|e| e.to_string())?;
         known.map(drop).ok_or_else(|| format!("process {} is gone", actor.pid))
     }
 
-    /// What it has.
+    /// A process's scheduling state.
     pub fn state(&self, pid: u32) -> Result<ThreadState, String> {
         self.control.thread(pid).map_err(|e| e.to_string())?.ok_or_else(|| format!("process {pid} is gone"))
     }
 
-    /// How many seconds the scheduler has counted.
+    /// Seconds that the scheduler has counted.
     pub fn beats(&self) -> u64 {
         self.control.beat(0)
     }
@@ -102,18 +102,18 @@ impl Stage {
         until("a second passed", || self.beats() != now)
     }
 
-    /// What it has counted on all CPUs, by the name of [`SUMS`].
+    /// A counter summed over CPUs, by its name in [`SUMS`].
     pub fn sum(&self, name: &str) -> u64 {
         SUMS.iter().position(|sum| *sum == name).map_or(0, |at| self.control.sum(at))
     }
 
-    /// A figure of each level, by the name of [`LEVEL_FIGURES`].
+    /// A figure of each level, by its name in [`LEVEL_FIGURES`].
     pub fn levels(&self, name: &str) -> impl Iterator<Item = u64> {
         let figure = LEVEL_FIGURES.iter().position(|figure| *figure == name);
         (-1..=99).filter_map(move |level| Some(self.control.level(level, figure?)))
     }
 
-    /// The levels of the system's part that a process goes through, each with the nanoseconds that it ran there, until it has run for so long.
+    /// The system priorities of a process while it runs for `time`, each with the nanoseconds that it ran there.
     pub fn walk(&self, actor: &Actor, time: Duration) -> Result<Vec<(i64, u64)>, String> {
         let begun = actor.ran();
         let mut walked: Vec<(i64, u64)> = Vec::new();
@@ -135,7 +135,7 @@ impl Stage {
         Err(format!("process {} does not run", actor.pid))
     }
 
-    /// The table of TS and IA becomes the standard one, or the extended one, with this changed.
+    /// Sets the TS and IA table to the standard or the extended one, with changes.
     pub fn table(extended: bool, change: impl Fn(usize, &mut TsRow)) -> Result<DispatchTables, String> {
         let tables = default_tables(extended);
         let mut text = String::from("# Time Sharing Dispatcher Configuration\nRES=100\n");

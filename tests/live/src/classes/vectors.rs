@@ -1,7 +1,8 @@
-//! The vectors of the reference's classes (§3.11) as experiments: processes on a machine with one CPU, and what the scheduler says of them.
+//! Test vectors of the classes as experiments: processes on a machine with one CPU, and the scheduler's view of them.
 //!
-//! Not here: V4 for a process that runs alone for ever and V5 with its 32,001 seconds are held against shorter tables; V10 (a thread that ran in the same tick goes to the
-//! front) is a difference that the guide names; V12 and V14 to V16 are of RT and of the kernel's own choice; V17 to V20 are of files.
+//! V4 (a process that runs alone for ever) and V5 (32,001 seconds) use shorter tables. Not tested here: V10 (a thread that ran in the same
+//! tick goes to the front) is a difference that the guide documents; V12 and V14 to V16 are about RT and about freedom of the kernel; V17
+//! to V20 are about files.
 
 use crate::Outcome;
 use crate::actor::{Actor, ran};
@@ -10,7 +11,7 @@ use millpond_rules::Class;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What a figure of time may be off: a tick of the kernel at each end, and what the observer takes.
+/// Tolerance of a time: a tick of the kernel at each end, and the observer's own time.
 const NEAR: u64 = 10_000_000;
 const TICK: u64 = 10_000_000;
 
@@ -30,7 +31,7 @@ const VECTORS: [Vector; 11] = [
     ("V13, in FX the child runs first, and the parent keeps its level", v13),
 ];
 
-/// All of them, one after the other.
+/// Runs all vectors in order.
 pub fn all() -> impl Iterator<Item = (String, Outcome)> {
     let stage = Stage::new();
     VECTORS.into_iter().map(move |(name, vector)| {
@@ -54,7 +55,7 @@ fn shown(walked: &[(i64, u64)]) -> String {
         .join(", ")
 }
 
-/// The walk must have these levels, each for so many ticks; the last one for any time.
+/// Checks a walk: these levels, each for this many ticks; the last one for any time.
 fn is_walk(walked: &[(i64, u64)], expected: &[(i64, u64)]) -> Outcome {
     let last = expected.len().saturating_sub(1);
     let near = |at: usize| match (walked.get(at), expected.get(at)) {
@@ -107,7 +108,7 @@ fn v4(stage: &Stage) -> Outcome {
     hog.go();
     until("it is at the bottom", || stage.state(hog.pid).is_ok_and(|state| state.cpupri == 0))?;
     is_walk(&stage.walk(&hog, Duration::from_secs(4))?, &[(0, 400)])?;
-    // From now on it waits.
+    // From here on it waits.
     let better = stage.ready("spin", fx(30, Duration::from_millis(100)))?;
     stage.after_beat()?;
     better.go();
@@ -125,7 +126,7 @@ fn v4(stage: &Stage) -> Outcome {
 }
 
 fn v5(stage: &Stage) -> Outcome {
-    // V5 has 32,000 here, which is nine hours.
+    // The standard table has 32,000 here, about nine hours.
     let tables = Stage::table(false, |level, row| {
         if level == 59 {
             row.maxwait = 3;
@@ -228,7 +229,7 @@ fn v9(stage: &Stage) -> Outcome {
     Ok(format!("{} ms were left, and it went on for {} ms", left / 1_000_000, went_on / 1_000_000))
 }
 
-/// A process has a child; gives the child once both are known to the scheduler.
+/// Makes a process fork, and returns the child's pid.
 fn forks(parent: &Actor) -> Result<u32, String> {
     parent.signal(libc::SIGUSR1);
     until("there is a child", || parent.only_child().is_some())?;
