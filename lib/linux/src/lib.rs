@@ -29,6 +29,7 @@
 
 mod accounting;
 mod affinity;
+mod busy;
 mod capture;
 mod census;
 mod classes;

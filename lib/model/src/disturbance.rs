@@ -131,6 +131,8 @@ pub struct KernelSettings {
     pub rcu_nocbs: CpuSet,
     /// Where no load is balanced, since boot.
     pub isolated: CpuSet,
+    /// The CPUs of isolated partitions, where none is balanced either; `None` where the kernel has no partitions.
+    pub isolated_partitions: Option<CpuSet>,
     /// Whether the watchdog by hardware counters is on.
     pub nmi_watchdog: Option<bool>,
     /// Whether any watchdog is on.
