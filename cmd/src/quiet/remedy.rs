@@ -115,10 +115,14 @@ impl Ground {
         let fence = self.own_set().and_then(|set| self.fence(set));
         match (fence, open.is_subset(partitions)) {
             (Some(fence), true) => {
-                format!("millpond fence --off {fence} (and put it up again: other CPUs still take these for idle ones)")
+                format!(
+                    "millpond fence --off {fence} (and put it up again: other CPUs still take these for idle ones)"
+                )
             }
             (Some(fence), false) => {
-                format!("millpond fence --off {fence} (and put it up with a profile that isolates: low-latency)")
+                format!(
+                    "millpond fence --off {fence} (and put it up with a profile that isolates: low-latency)"
+                )
             }
             (None, true) => "none: no load is balanced there; it is the idle CPU's own".to_owned(),
             (None, false) => {
@@ -471,10 +475,7 @@ mod tests {
             said(&of("2-3", fences())),
             "millpond fence --off nc (and put it up again: other CPUs still take these for idle ones)"
         );
-        assert_eq!(
-            said(&of("2-3", Vec::new())),
-            "none: no load is balanced there; it is the idle CPU's own"
-        );
+        assert_eq!(said(&of("2-3", Vec::new())), "none: no load is balanced there; it is the idle CPU's own");
     }
 
     #[test]

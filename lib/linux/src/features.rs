@@ -6,7 +6,7 @@
 //! | partitions bear overlapping siblings | 7.0 | the release: a probe would invalidate a partition |
 //! | prompt return of CPUs | 6.15 | the release: a probe would make a partition |
 //! | remembered affinity masks | 6.2 | the release: a probe would move a thread |
-//! | run-time isolation: isolated partitions move kernel threads, unbound work and timers (`HK_TYPE_DOMAIN`) | 7.0 | the file `/sys/devices/system/cpu/housekeeping`, else the release |
+//! | run-time isolation: isolated partitions move kernel threads, unbound work and timers (`HK_TYPE_DOMAIN`) | 7.0 | the function `housekeeping_update` in `/sys/kernel/btf/vmlinux`, else the release |
 //! | run-time nohz_full | no release yet | `/sys/devices/system/cpu/nohz_full`: it can be written, or lists CPUs that the command line does not |
 //! | emptied CPU lists | 7.0 | what the write answers (`ENOSPC`) |
 //! | idle cgroups | 5.15 | the file `cpu.idle`, else the release |
@@ -85,13 +85,17 @@ impl Os {
         self.kernel >= REMEMBERED_MASKS
     }
 
-    /// Whether the kernel keeps its own threads out of isolated partitions, also those that begin later.
+    /// Whether the kernel keeps its own threads out of isolated partitions, also those that begin later. By the release alone: looking for the function takes
+    /// longer than the steps that this saves.
     pub(crate) fn isolates_at_run_time(&self) -> bool {
-        self.kernel >= RUN_TIME_ISOLATION || self.shows_housekeeping()
+        self.kernel >= RUN_TIME_ISOLATION
     }
 
-    fn shows_housekeeping(&self) -> bool {
-        self.root.sys.join("devices/system/cpu/housekeeping").exists()
+    /// Whether the kernel has the function by which partitions change what HK_TYPE_DOMAIN says. A distribution may have brought it to an older release.
+    fn updates_housekeeping(&self) -> bool {
+        let types = fs::read(self.root.sys.join("kernel/btf/vmlinux")).unwrap_or_default();
+        let name: &[u8] = b"\0housekeeping_update\0";
+        types.windows(name.len()).any(|bytes| bytes == name)
     }
 
     /// Whether ticks can be ended for CPUs while the kernel runs.
@@ -160,7 +164,7 @@ impl Os {
         let sys = |path: &str| self.root.sys.join(path).exists();
         let (exclusive, fair) = (self.shows_exclusive_cpus(), sys("kernel/debug/sched/fair_server"));
         let ext = sys("kernel/debug/sched/ext_server");
-        let housekeeping = self.shows_housekeeping();
+        let housekeeping = self.updates_housekeeping();
         let idle = self.cpu.as_ref().is_ok_and(|tree| {
             let dirs = self.root.dirs(&tree.dir("/")).unwrap_or_default();
             dirs.iter().any(|name| tree.dir(name).join("cpu.idle").exists())
@@ -179,11 +183,19 @@ impl Os {
             one("fair server", self.has_fair_server(), FAIR_SERVER, by(fair, "debugfs")),
             one("sched_ext", sys("kernel/sched_ext/state"), SCHED_EXT, "/sys/kernel/sched_ext/state"),
             one("ext server", self.has_ext_server(), EXT_SERVER, by(ext, "debugfs")),
-            one("run-time isolation", self.isolates_at_run_time(), RUN_TIME_ISOLATION, by(housekeeping, "housekeeping")),
+            one(
+                "run-time isolation",
+                housekeeping || self.isolates_at_run_time(),
+                RUN_TIME_ISOLATION,
+                by(housekeeping, "/sys/kernel/btf/vmlinux"),
+            ),
             one("prompt return of CPUs", self.returns_cpus_promptly(), PROMPT_RETURN, "its release"),
             one("partitions bear overlaps", !self.overlap_invalidates(), OVERLAP, "its release"),
             one("emptied CPU lists", self.empties_lists(), EMPTIED_LISTS, "its release"),
-            KernelFeature { since: String::new(), ..one("run-time nohz_full", self.ends_ticks_at_run_time(), (0, 0), "nohz_full") },
+            KernelFeature {
+                since: String::new(),
+                ..one("run-time nohz_full", self.ends_ticks_at_run_time(), (0, 0), "nohz_full")
+            },
         ]
     }
 }
@@ -243,15 +255,19 @@ mod tests {
 
     #[test]
     fn a_file_says_more_than_the_release() {
-        let files = [
-            "cgroup/a.slice/cpuset.cpus.exclusive",
-            "sys/kernel/debug/sched/fair_server/cpu0",
-            "sys/devices/system/cpu/housekeeping",
-        ];
-        let (_dir, os) = os("5.14.0-611.el9", &files);
+        let files = ["cgroup/a.slice/cpuset.cpus.exclusive", "sys/kernel/debug/sched/fair_server/cpu0"];
+        let (dir, old) = os("5.14.0-611.el9", &files);
+        assert_eq!(there(&old), ["remote partitions", "fair server"]);
+        fs::create_dir_all(dir.path().join("sys/kernel/btf")).unwrap();
+        fs::write(
+            dir.path().join("sys/kernel/btf/vmlinux"),
+            b"\x9f\xeb\0housekeeping_test_cpu\0housekeeping_update\0",
+        )
+        .unwrap();
+        let os = old;
         assert_eq!(there(&os), ["remote partitions", "fair server", "run-time isolation"]);
         let known: Vec<String> =
             os.features().into_iter().filter(|f| f.present).map(|f| f.known_by).collect();
-        assert_eq!(known, ["cpuset.cpus.exclusive", "debugfs", "housekeeping"]);
+        assert_eq!(known, ["cpuset.cpus.exclusive", "debugfs", "/sys/kernel/btf/vmlinux"]);
     }
 }

@@ -538,7 +538,10 @@ impl Fences for LinuxMachine {
         }
         let mut absent = self.absent(&view, wish, &sets);
         if moves_threads && wish.shelter.kernel_threads {
-            absent.push("kernel-threads: no step is needed, this kernel keeps them out of isolated partitions".to_owned());
+            absent.push(
+                "kernel-threads: no step is needed, this kernel keeps them out of isolated partitions"
+                    .to_owned(),
+            );
         }
         let before = steps.len();
         let mut wanted = Wanted::of(&view, sets, Vec::new());

@@ -91,9 +91,7 @@ impl LinuxMachine {
     fn write_file(&self, file: &ControlFile, value: Option<&Value>) -> Result<(), KnobError> {
         let path = self.os.control_path(file)?;
         let _busy = match file {
-            ControlFile::Cpuset(group, CpusetFile::Partition) => {
-                self.busy(group, value.map(String::as_str))
-            }
+            ControlFile::Cpuset(group, CpusetFile::Partition) => self.busy(group, value.map(String::as_str)),
             _ => None,
         };
         let written = self.os.write(&path, &file.text_of(value, self.os.width()));

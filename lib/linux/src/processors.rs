@@ -40,7 +40,7 @@ fn is_recorded(names: &[String], cpu: CpuId) -> bool {
 impl LinuxMachine {
     fn record(&self, cpu: CpuId) -> Option<(String, Record)> {
         let LinuxKnob::Record(name) = record_knob(cpu) else { return None };
-        let text = self.os.record(&name)?;
+        let text = self.os.shared_record(&name)?;
         let record = serde_json::from_str(&text).ok()?;
         Some((text, record))
     }

@@ -1,5 +1,5 @@
-# One way to keep CPUs 4 to 7 of a machine with 8 for four jobs that only compute, beside a load that may run anywhere, and what the kernel itself
-# counts there. METHOD, ROUNDS and WINDOW_S are set by the caller; /peers is a Debian with the programs of others. Prints the counters before the first
+# One way to keep CPUs 4 to 7 of a machine with 8 for four jobs that only compute (JOBS=computing) or wake each millisecond (sleeping), beside a load that
+# may run anywhere, and what the kernel itself counts there. METHOD, JOBS, ROUNDS and WINDOW_S are set by the caller; /peers is a Debian with the programs of others. Prints the counters before the first
 # window and after each, then what the kernel's own tracer of noise says, where there is one.
 # What fails is said where it matters.
 set +e -u
@@ -21,6 +21,7 @@ sleep 4
 taskset -p f $$ >/dev/null
 
 busy='while :; do :; done'
+[ $JOBS = computing ] || busy='exec cyclictest --quiet --interval=1000 --policy=other >/dev/null'
 jobs() {
     pids=
     for cpu in 4 5 6 7; do
@@ -69,6 +70,15 @@ tuned)
     done
     jobs ''
     ;;
+bare)
+    echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir /sys/fs/cgroup/jobs
+    echo 4-7 >/sys/fs/cgroup/jobs/cpuset.cpus
+    echo isolated >/sys/fs/cgroup/jobs/cpuset.cpus.partition
+    grep -qx isolated /sys/fs/cgroup/jobs/cpuset.cpus.partition || exit 1
+    printf 'echo 0 >/sys/fs/cgroup/jobs/cgroup.procs\nexec "$@"\n' >/enter.sh
+    jobs 'sh /enter.sh'
+    ;;
 fence | fence_nohz)
     millpond fence --name jobs 4-7 >&2 || exit 1
     jobs 'psrset -e 1'
@@ -80,6 +90,7 @@ sleep 8
 look() {
     echo "== $1 $(cut -d ' ' -f 1 /proc/uptime)"
     cat /proc/interrupts
+    grep SCHED: /proc/softirqs
     grep '^cpu' /proc/schedstat
 }
 spent() { cut -d ' ' -f 14 $(printf '/proc/%s/stat ' $pids) | tr '\n' ' '; }

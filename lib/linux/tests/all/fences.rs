@@ -177,7 +177,8 @@ fn a_cpu_that_another_program_takes_off_line_breaks_a_fence_and_is_still_shelter
     switch(&made, 3, true);
     Writer::open(&machine).unwrap().settle().unwrap();
     assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
-    let states: Vec<State> = machine.processors().unwrap().states().unwrap().iter().map(|s| s.state).collect();
+    let states: Vec<State> =
+        machine.processors().unwrap().states().unwrap().iter().map(|s| s.state).collect();
     assert_eq!(states, [State::OnLine; 4]);
 }
 

@@ -396,6 +396,7 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
     if wants_all {
         groups.push(on_v2("6.12", Series::V6_12, Shape::flat(8, 2))?);
         groups.push(on_v2("7.2", Series::V7_2, Shape::flat(8, 2))?);
+        groups.push(on_v2("7.3", Series::V7_3, Shape::flat(8, 2))?);
         groups.push(patient(on_v2("6.17-32cpus", Series::V6_17, Shape::new(4, 4, 2, 4))?, 3));
         let wide = on_v2("6.17-16cpus-commands", Series::V6_17, Shape::flat(16, 1))?;
         let wide = Group { refine: commands_v2, cases: cases(&["wide"])?, ..wide };
@@ -415,6 +416,7 @@ pub fn all(wants_all: bool) -> Result<Vec<Group>, Box<dyn std::error::Error>> {
         let soaked = on_v2("6.17-soak", Series::V6_17, Shape::flat(8, 1))?;
         groups.push(Group { refine: soak, cases: cases(&["soak"])?, ..soaked });
         groups.push(commands_on_v2("7.2-commands", Series::V7_2, Shape::flat(8, 2))?);
+        groups.push(without_deaths(commands_on_v2("7.3-commands", Series::V7_3, Shape::flat(8, 2))?));
         groups.push(without_deaths(commands_on_v2("6.12-commands", Series::V6_12, Shape::flat(8, 2))?));
         let large = commands_on_v2("6.17-32cpus-commands", Series::V6_17, Shape::new(4, 4, 2, 4))?;
         groups.push(patient(without_deaths(large), 3));
