@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_end_at_run_time_are_told_by_their_list() {
+    fn run_time_nohz_full_is_known_by_its_list() {
         let list = "sys/devices/system/cpu/nohz_full";
         let is = |text: &str, command_line: &str, mode: u32| {
             let (dir, os) = os("7.9.1", &[list, "proc/cmdline"]);

@@ -21,9 +21,9 @@ in_order
 hotplug
 if intrudes; then
     echo "figure: the kernel lets others onto CPU 3"
-    told="the kernel lets others run on CPU 3 as well (cpuset.cpus.effective of the root group)"
-    says "$told" psrset -i -v
-    says "breach: $told" doctor
+    breach="the kernel lets others run on CPU 3 as well (cpuset.cpus.effective of the root group)"
+    says "$breach" psrset -i -v
+    says "breach: $breach" doctor
     want 1 $status "status of doctor"
     says "brought to what the sets want" doctor --repair
     want 0 $status "status of the repair: $said"
