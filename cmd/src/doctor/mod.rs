@@ -216,7 +216,12 @@ impl Diagnosis {
         }
         for KernelFeature { name, present, since, known_by } in &self.features {
             let has = if *present { "present" } else { "absent" };
-            ctx.out.line(format_args!("  {name:<25}  {has:<7}  since Linux {since}, known by {known_by}"));
+            let since = if since.is_empty() {
+                "in no release yet".to_owned()
+            } else {
+                format!("since Linux {since}")
+            };
+            ctx.out.line(format_args!("  {name:<25}  {has:<7}  {since}, known by {known_by}"));
         }
         readiness::print(&self.real_time, ctx);
         if let Some(scheduler) = &self.class_scheduler {

@@ -24,8 +24,9 @@
 //!
 //! # While it stands
 //!
-//! Other programs change what a fence has set, and new interrupts and kernel threads appear. A fence with a command puts that right each second. For
-//! fences with a name `millpond fence --watch` does so (the unit millpond-fences); without it the next change of a set does.
+//! Other programs change what a fence has set, and new interrupts and kernel threads appear. Without operands the command names what is not as the fence
+//! wants it, CPUs that are off-line as well. A fence with a command puts it right each second. For fences with a name `millpond fence --watch` does so
+//! (the unit millpond-fences); without it the next change of a set does. `--watch` also undoes changes whose command was killed.
 //!
 //! `--persist` keeps a fence for the next boot: `--watch` puts up what is kept as it begins. `--forget` ends that. Neither changes what stands.
 //!
@@ -64,7 +65,8 @@
 //! What a profile leaves out stays as it is. `isolated` keeps other programs out and does not balance load inside: each thread stays on the CPU on which
 //! it starts, and you pin threads yourself (`pbind`). `out` keeps them out, and load is balanced inside. `in` pushes no program out.
 //!
-//! `--flush` drives away timers and work that were queued on the CPUs before. Settings under `[global]` change the whole machine: they are set only with
+//! `--flush` drives away timers and work that were queued on the CPUs before: they go off-line and come back, one after the other, when other programs have
+//! left. Settings under `[global]` change the whole machine: they are set only with
 //! `--global`, and given back with the last fence that asked for them.
 //!
 //! # Output

@@ -46,8 +46,8 @@
 //! # Cost
 //!
 //! Programs are attached to the kernel once and detached once, also when the command is killed. For that the kernel
-//! sends a few IPIs to every CPU, which are shown as the watcher's. In between the command wakes no thread on the
-//! watched CPUs, and leaves them if it may run elsewhere. Each event there takes about 100 ns longer. `--by-counts`
+//! sends a few IPIs to every CPU, before and after the time that is measured. In between the command wakes no thread on
+//! the watched CPUs, and leaves them if it may run elsewhere. Each event there takes about 100 ns longer. `--by-counts`
 //! avoids that, and shows counts without times.
 //!
 //! # Recordings

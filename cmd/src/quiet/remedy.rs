@@ -103,13 +103,31 @@ impl Ground {
         }
     }
 
-    /// Balancing goes on where it is not switched off at boot.
+    /// Balancing goes on where it is not switched off at boot or by an isolated partition.
     fn no_balancing(&self) -> String {
         let open = &self.cpus - &self.settings.isolated;
         if open.is_empty() {
-            "none: no load is balanced there; it is the idle CPU's own".to_owned()
-        } else {
-            format!("boot with isolcpus=domain,{open} (no load balancing there)")
+            return "none: no load is balanced there; it is the idle CPU's own".to_owned();
+        }
+        let Some(partitions) = &self.settings.isolated_partitions else {
+            return format!("boot with isolcpus=domain,{open} (no load balancing there)");
+        };
+        let fence = self.own_set().and_then(|set| self.fence(set));
+        match (fence, open.is_subset(partitions)) {
+            (Some(fence), true) => {
+                format!(
+                    "millpond fence --off {fence} (and put it up again: other CPUs still take these for idle ones)"
+                )
+            }
+            (Some(fence), false) => {
+                format!(
+                    "millpond fence --off {fence} (and put it up with a profile that isolates: low-latency)"
+                )
+            }
+            (None, true) => "none: no load is balanced there; it is the idle CPU's own".to_owned(),
+            (None, false) => {
+                format!("millpond fence --name quiet {open} (an isolated partition: no load balancing there)")
+            }
         }
     }
 
@@ -299,6 +317,7 @@ mod tests {
             nohz_full: cpus("2-3"),
             rcu_nocbs: cpus("2-3"),
             isolated: cpus("2-3"),
+            isolated_partitions: Some(CpuSet::new()),
             nmi_watchdog: Some(false),
             watchdog: Some(false),
             stat_interval_s: Some(3600),
@@ -344,7 +363,11 @@ mod tests {
         let steered = Ground { sets: vec![set(PsetMode::Steered)], ..ground() };
         let every = Ground { cpus: cpus("0-3"), ..ground() };
         let mut all = Vec::new();
-        for ground in [ground(), done(), shared, steered, every] {
+        let settings = KernelSettings { isolated_partitions: Some(CpuSet::new()), ..Default::default() };
+        let open = Ground { settings: settings.clone(), ..ground() };
+        let fences = vec![(PsetId(1), "nc".to_owned())];
+        let fenced = Ground { settings, fences, sets: vec![set(PsetMode::Own)], ..ground() };
+        for ground in [ground(), done(), shared, steered, every, open, fenced] {
             for kind in DisturbanceKind::ALL {
                 for name in NAMES {
                     for by in [None, Some("cron")] {
@@ -404,6 +427,7 @@ mod tests {
                             assert!(parsed.has('b') && crate::operands::targets(&parsed.words()).is_ok())
                         }
                         "doctor" => {}
+                        "fence" => assert!(parsed.long("off") || parsed.long("name"), "{remedy}"),
                         other => panic!("{other}: {remedy}"),
                     }
                 }
@@ -427,6 +451,31 @@ mod tests {
     fn a_part_that_is_done_is_left_out() {
         let ground = Ground { no_intr: cpus("2"), ..ground() };
         assert_eq!(said(&ground, DisturbanceKind::Device, "eth0", None), "psradm -i 3");
+    }
+
+    #[test]
+    fn balancing_ends_by_an_isolated_partition_where_there_are_any() {
+        let said = |ground: &Ground| said(ground, DisturbanceKind::Softirq, "SCHED", None);
+        assert_eq!(said(&ground()), "boot with isolcpus=domain,2-3 (no load balancing there)");
+        let of = |partitions: &str, fences: Vec<(PsetId, String)>| {
+            let isolated_partitions = Some(cpus(partitions));
+            let settings = KernelSettings { isolated_partitions, ..KernelSettings::default() };
+            Ground { settings, fences, sets: vec![set(PsetMode::Own)], ..ground() }
+        };
+        let fences = || vec![(PsetId(1), "nc".to_owned())];
+        assert_eq!(
+            said(&of("", Vec::new())),
+            "millpond fence --name quiet 2-3 (an isolated partition: no load balancing there)"
+        );
+        assert_eq!(
+            said(&of("", fences())),
+            "millpond fence --off nc (and put it up with a profile that isolates: low-latency)"
+        );
+        assert_eq!(
+            said(&of("2-3", fences())),
+            "millpond fence --off nc (and put it up again: other CPUs still take these for idle ones)"
+        );
+        assert_eq!(said(&of("2-3", Vec::new())), "none: no load is balanced there; it is the idle CPU's own");
     }
 
     #[test]

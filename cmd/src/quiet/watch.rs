@@ -71,6 +71,8 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         by_counts: options.by_counts,
     };
     let mut watch = unless_absent("watch CPUs", disturbances.watch(&what))?;
+    let clock = machine.clock();
+    let end = options.time.map_or(Nanos(u64::MAX), |time| clock.now() + time);
     let jobless = what
         .job
         .sets
@@ -82,24 +84,28 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     if let Some(child) = &child {
         read("processes", watch.join(child.pid()))?;
     }
-    let clock = machine.clock();
-    let end = options.time.map_or(Nanos(u64::MAX), |time| clock.now() + time);
     let mut changes = Changes { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };
     let mut stretches: Vec<Stretch> = Vec::new();
     // The terminal is the command's.
     ctx.shows_progress &= child.is_none();
-    loop {
+    let mut goes_on = true;
+    while goes_on {
         wait_toward(clock, LOOK, end, ctx);
         let ended = child.as_ref().is_some_and(|child| child.has_ended());
-        let is_over = ended || clock.now() >= end || stop.load(Ordering::Relaxed) || ctx.out.is_closed();
-        let goes_on = changes.look();
-        if is_over || !goes_on {
+        if ended || clock.now() >= end || stop.load(Ordering::Relaxed) || ctx.out.is_closed() {
             break;
         }
-        keep(&mut stretches, read("disturbances", watch.collect())?.stretches);
+        goes_on = changes.look();
+        if goes_on {
+            keep(&mut stretches, read("disturbances", watch.collect())?.stretches);
+        }
+    }
+    // What was seen first: looking takes time that is not asked for.
+    let mut seen = read("disturbances", watch.collect())?;
+    if goes_on {
+        changes.look();
     }
     wait_ends(ctx);
-    let mut seen = read("disturbances", watch.collect())?;
     keep(&mut stretches, std::mem::take(&mut seen.stretches));
     let ended = child.as_mut().filter(|child| child.has_ended()).map(|child| child.exit().status);
     if let Some(status) = ended.filter(|status| *status != 0) {

@@ -6,6 +6,8 @@
 //! | partitions tolerate overlapping siblings | 7.0 | the release: a probe would invalidate a partition |
 //! | prompt return of CPUs | 6.15 | the release: a probe would make a partition |
 //! | remembered affinity masks | 6.2 | the release: a probe would move a thread |
+//! | run-time isolation: isolated partitions move kernel threads, unbound work and timers (`HK_TYPE_DOMAIN`) | 7.0 | the function `housekeeping_update` in `/sys/kernel/btf/vmlinux`, else the release |
+//! | run-time nohz_full | no release yet | `/sys/devices/system/cpu/nohz_full`: it can be written, or lists CPUs that the command line does not |
 //! | emptied CPU lists | 7.0 | what the write answers (`ENOSPC`) |
 //! | idle cgroups | 5.15 | the file `cpu.idle`, else the release |
 //! | eBPF programs | 6.0 | the release and `/sys/kernel/btf/vmlinux` |
@@ -16,7 +18,10 @@
 //! | systemd on a message bus | - | the socket of the system bus, where systemd manages the cgroup tree |
 
 use crate::Os;
-use millpond_model::KernelFeature;
+use crate::settings::booted_without_ticks;
+use millpond_model::{CpuSet, KernelFeature};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 type Release = (u32, u32);
 
@@ -28,6 +33,8 @@ const OVERLAP: Release = (7, 0);
 const PROMPT_RETURN: Release = (6, 15);
 /// The kernel restores a thread's affinity mask when its cpuset allows it again.
 const REMEMBERED_MASKS: Release = (6, 2);
+/// An isolated partition is isolated from kernel threads, unbound workqueues and timers as well.
+const RUN_TIME_ISOLATION: Release = (7, 0);
 /// A list of CPUs or nodes can be emptied while there are tasks.
 const EMPTIED_LISTS: Release = (7, 0);
 /// `cpu.idle`.
@@ -76,6 +83,28 @@ impl Os {
     #[must_use]
     pub fn remembers_masks(&self) -> bool {
         self.kernel >= REMEMBERED_MASKS
+    }
+
+    /// Whether the kernel keeps its own threads out of isolated partitions, also those that begin later. By the release alone: looking for the function takes
+    /// longer than the steps that this saves.
+    pub(crate) fn isolates_at_run_time(&self) -> bool {
+        self.kernel >= RUN_TIME_ISOLATION
+    }
+
+    /// Whether the kernel has the function by which partitions change what HK_TYPE_DOMAIN says. A distribution may have brought it to an older release.
+    fn updates_housekeeping(&self) -> bool {
+        let types = fs::read(self.root.sys.join("kernel/btf/vmlinux")).unwrap_or_default();
+        let name: &[u8] = b"\0housekeeping_update\0";
+        types.windows(name.len()).any(|bytes| bytes == name)
+    }
+
+    /// Whether ticks can be ended for CPUs while the kernel runs.
+    fn ends_ticks_at_run_time(&self) -> bool {
+        let file = self.root.sys.join("devices/system/cpu/nohz_full");
+        let is_writable = fs::metadata(&file).is_ok_and(|file| file.permissions().mode() & 0o222 != 0);
+        let shown = self.root.read_value(&file).ok().flatten().and_then(|list| list.parse::<CpuSet>().ok());
+        let shown = shown.unwrap_or_default();
+        is_writable || !shown.is_subset(&booted_without_ticks(&self.root))
     }
 
     /// Whether a list of version 2 can be emptied while there are tasks. On a live root the write answers that.
@@ -135,6 +164,7 @@ impl Os {
         let sys = |path: &str| self.root.sys.join(path).exists();
         let (exclusive, fair) = (self.shows_exclusive_cpus(), sys("kernel/debug/sched/fair_server"));
         let ext = sys("kernel/debug/sched/ext_server");
+        let housekeeping = self.updates_housekeeping();
         let idle = self.cpu.as_ref().is_ok_and(|tree| {
             let dirs = self.root.dirs(&tree.dir("/")).unwrap_or_default();
             dirs.iter().any(|name| tree.dir(name).join("cpu.idle").exists())
@@ -153,9 +183,19 @@ impl Os {
             one("fair server", self.has_fair_server(), FAIR_SERVER, by(fair, "debugfs")),
             one("sched_ext", sys("kernel/sched_ext/state"), SCHED_EXT, "/sys/kernel/sched_ext/state"),
             one("ext server", self.has_ext_server(), EXT_SERVER, by(ext, "debugfs")),
+            one(
+                "run-time isolation",
+                housekeeping || self.isolates_at_run_time(),
+                RUN_TIME_ISOLATION,
+                by(housekeeping, "/sys/kernel/btf/vmlinux"),
+            ),
             one("prompt return of CPUs", self.returns_cpus_promptly(), PROMPT_RETURN, "its release"),
             one("partitions bear overlaps", !self.overlap_invalidates(), OVERLAP, "its release"),
             one("emptied CPU lists", self.empties_lists(), EMPTIED_LISTS, "its release"),
+            KernelFeature {
+                since: String::new(),
+                ..one("run-time nohz_full", self.ends_ticks_at_run_time(), (0, 0), "nohz_full")
+            },
         ]
     }
 }
@@ -189,17 +229,45 @@ mod tests {
         let (_dir, old) = os("6.1.0-44-amd64", &[]);
         assert_eq!(there(&old), ["idle cgroups"]);
         let (_dir, new) = os("7.2.12", &["sys/kernel/btf/vmlinux", "sys/kernel/sched_ext/state"]);
-        assert_eq!(there(&new).len(), new.features().len());
+        let lacking: Vec<_> = new.features().into_iter().filter(|f| !f.present).map(|f| f.name).collect();
+        assert_eq!(lacking, ["run-time nohz_full"]);
         assert!(old.overlap_invalidates() && !new.overlap_invalidates());
+    }
+
+    #[test]
+    fn run_time_nohz_full_is_known_by_its_list() {
+        let list = "sys/devices/system/cpu/nohz_full";
+        let is = |text: &str, command_line: &str, mode: u32| {
+            let (dir, os) = os("7.9.1", &[list, "proc/cmdline"]);
+            fs::write(dir.path().join(list), text).unwrap();
+            fs::write(dir.path().join("proc/cmdline"), command_line).unwrap();
+            fs::set_permissions(dir.path().join(list), fs::Permissions::from_mode(mode)).unwrap();
+            os.ends_ticks_at_run_time()
+        };
+        assert!(!is("(null)\n", "ro quiet\n", 0o444));
+        assert!(!is("\n", "ro quiet\n", 0o444));
+        assert!(!is("2-3\n", "ro nohz_full=2-3\n", 0o444));
+        assert!(!is("2-3\n", "ro isolcpus=nohz,domain,2-3\n", 0o444));
+        // A partition of CPUs 2 and 3 was made since.
+        assert!(is("2-3\n", "ro quiet\n", 0o444) && is("2-5\n", "nohz_full=4-5\n", 0o444));
+        assert!(is("\n", "ro quiet\n", 0o644));
     }
 
     #[test]
     fn a_file_says_more_than_the_release() {
         let files = ["cgroup/a.slice/cpuset.cpus.exclusive", "sys/kernel/debug/sched/fair_server/cpu0"];
-        let (_dir, os) = os("5.14.0-611.el9", &files);
-        assert_eq!(there(&os), ["remote partitions", "fair server"]);
+        let (dir, old) = os("5.14.0-611.el9", &files);
+        assert_eq!(there(&old), ["remote partitions", "fair server"]);
+        fs::create_dir_all(dir.path().join("sys/kernel/btf")).unwrap();
+        fs::write(
+            dir.path().join("sys/kernel/btf/vmlinux"),
+            b"\x9f\xeb\0housekeeping_test_cpu\0housekeeping_update\0",
+        )
+        .unwrap();
+        let os = old;
+        assert_eq!(there(&os), ["remote partitions", "fair server", "run-time isolation"]);
         let known: Vec<String> =
             os.features().into_iter().filter(|f| f.present).map(|f| f.known_by).collect();
-        assert_eq!(known, ["cpuset.cpus.exclusive", "debugfs"]);
+        assert_eq!(known, ["cpuset.cpus.exclusive", "debugfs", "/sys/kernel/btf/vmlinux"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::plan::Wanted;
 use crate::processors::StateSteps;
 use crate::procfs::Stat;
 use crate::sets::give_back;
-use crate::settings::kernel_settings;
+use crate::steering::Steering;
 use crate::view::{RootTasks, SetLabel, View};
 use crate::{LinuxMachine, names};
 use millpond_machine::facets::{
@@ -108,6 +108,14 @@ pub(crate) fn toward(
             (is != wanted).then(|| Step::new(knob, is, wanted).keeping().tolerant())
         }
     }
+}
+
+/// Whether what a step would steer away may come to some of these CPUs now.
+fn admits(step: &Step, cpus: &CpuSet) -> bool {
+    // This is a list of CPUs that something keeps off.
+    let is_banned = LinuxKnob::parse(&step.knob) == Ok(LinuxKnob::IrqbalanceBanned);
+    let list = step.before.as_deref().and_then(|list| list.parse::<CpuSet>().ok()).unwrap_or_default();
+    if is_banned { !cpus.is_subset(&list) } else { !list.is_disjoint(cpus) }
 }
 
 /// A list without these CPUs, or all others that are on-line where nothing else would be left.
@@ -423,15 +431,25 @@ impl Fences for LinuxMachine {
             let Some(fencing) = label.fence.clone() else { continue };
             let mut breaches =
                 psets.iter().find(|p| p.id == *set).map(|p| p.breaches.clone()).unwrap_or_default();
-            breaches.extend(fencing.breaches(|cpu| states.get(&cpu).copied()));
-            fences.push(Fence { fencing, set: *set, cpus: label.cpus(), breaches, stays: Vec::new() });
+            let cpus = label.cpus();
+            breaches.extend(fencing.breaches(&cpus, |cpu| states.get(&cpu).copied()));
+            fences.push(Fence { fencing, set: *set, cpus, breaches, stays: Vec::new() });
         }
-        let left = self.sheltering(&sets)?;
+        let left: Vec<Step> = self.sheltering(&sets)?.into_iter().map(|(_, step)| step).collect();
+        let steered = Steering::of(self).steps(&self.shielded()?)?;
+        let baselines = self.baselines();
         for fence in &mut fences {
-            for (_, step) in left.iter().filter(|(_, step)| !step.is_note()) {
-                fence.breaches.push(format!("{} was changed by another program", self.called(&step.knob)));
+            let interrupts = fence.fencing.shelter.interrupts;
+            let reaching = steered.iter().filter(|step| interrupts && admits(step, &fence.cpus));
+            for step in left.iter().chain(reaching).filter(|step| !step.is_note()) {
+                let what = self.called(&step.knob);
+                fence.breaches.push(if baselines.contains_key(&step.knob) {
+                    format!("{what} was changed by another program")
+                } else {
+                    format!("{what} is new, and is not kept away yet")
+                });
             }
-            if fence.fencing.shelter.interrupts {
+            if interrupts {
                 fence.stays = self.staying()?;
             }
         }
@@ -510,17 +528,21 @@ impl Fences for LinuxMachine {
         part(ShelterItem::Interrupts, steps.len() - released);
         part(ShelterItem::Smt, last.len());
         steps.extend(last);
-        for (item, step) in self.sheltering(&sets)? {
+        let isolates = view.partitions && wish.shelter.others == Others::Isolated;
+        let moves_threads = isolates && self.os.isolates_at_run_time();
+        // What such a kernel does not move with the partition is moved when the change settles.
+        let waits = |item| moves_threads && item == ShelterItem::KernelThreads;
+        for (item, step) in self.sheltering(&sets)?.into_iter().filter(|(item, _)| !waits(*item)) {
             part(item, 1);
             steps.push(step);
         }
-        if wish.shelter.flush {
-            // Nothing new comes there any more, and no partition could become invalid by it.
-            let flushing = self.flushing(&wish.cpus);
-            part(ShelterItem::Flush, flushing.len());
-            steps.extend(flushing);
+        let mut absent = self.absent(&view, wish, &sets);
+        if moves_threads && wish.shelter.kernel_threads {
+            absent.push(
+                "kernel-threads: no step is needed, this kernel keeps them out of isolated partitions"
+                    .to_owned(),
+            );
         }
-        let absent = self.absent(&view, wish, &sets);
         let before = steps.len();
         let mut wanted = Wanted::of(&view, sets, Vec::new());
         if let Some(state) = &pools {
@@ -531,6 +553,12 @@ impl Fences for LinuxMachine {
             steps.extend(self.record_step(pools.as_ref()));
         }
         part(ShelterItem::Others, steps.len() - before);
+        if wish.shelter.flush {
+            // Others have left by now, and leave nothing new behind. One after the other, so that a partition of several never lacks all of them.
+            let flushing = self.flushing(&wish.cpus);
+            part(ShelterItem::Flush, flushing.len());
+            steps.extend(flushing);
+        }
         let mut change = Change::new(
             format!("put up fence {}", wish.name),
             steps,
@@ -580,6 +608,10 @@ impl Fences for LinuxMachine {
         let StateSteps { first, last, shielded, interrupts, outcome } =
             self.state_changes(&changes, false, Some(Self::owners(&sets)))?;
         outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
+        // One that another program took off-line comes back as one that takes interrupts.
+        let away = label.fence.iter().flat_map(|fence| fence.admitted.iter());
+        let away = away.filter(|cpu| states.get(cpu).is_some_and(|state| !state.runs_threads()));
+        steps.extend(away.filter_map(|cpu| self.forget_shield(*cpu)));
         steps.extend(first);
         steps.extend(last);
         steps.extend(interrupts.news_of_staying(&CpuSet::new(), &shielded)?.1);
@@ -603,7 +635,9 @@ impl Fences for LinuxMachine {
     fn remains(&self, cpus: &[CpuId], shelter: &Shelter) -> Result<Vec<Remainder>, Refusal> {
         let cpus: CpuSet = cpus.iter().copied().collect();
         let online = self.online_now()?;
-        let settings = kernel_settings(&self.os.root);
+        let settings = self.settings();
+        // A partition does what `domain` does, and can be undone.
+        let domain = if settings.isolated_partitions.is_some() { "" } else { "domain," };
         let mut all = Vec::new();
         let mut tell = |what: String, parameter: Option<String>| all.push(Remainder { what, parameter });
         let ticking = &cpus - &settings.nohz_full;
@@ -622,7 +656,7 @@ impl Fences for LinuxMachine {
                 let Some(why) = &thing.fixed else { continue };
                 if reaches(thing.effective.as_ref().unwrap_or(&thing.allowed)) {
                     let what = format!("interrupt {} ({}) stays: {why}", thing.id, thing.name);
-                    tell(what, Some(format!("isolcpus=domain,managed_irq,{cpus}")));
+                    tell(what, Some(format!("isolcpus={domain}managed_irq,{cpus}")));
                 }
             }
         }

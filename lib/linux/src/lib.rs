@@ -27,6 +27,7 @@
 
 mod accounting;
 mod affinity;
+mod busy;
 mod capture;
 mod census;
 mod classes;

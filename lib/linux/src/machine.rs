@@ -90,6 +90,10 @@ impl LinuxMachine {
 
     fn write_file(&self, file: &ControlFile, value: Option<&Value>) -> Result<(), KnobError> {
         let path = self.os.control_path(file)?;
+        let _busy = match file {
+            ControlFile::Cpuset(group, CpusetFile::Partition) => self.busy(group, value.map(String::as_str)),
+            _ => None,
+        };
         let written = self.os.write(&path, &file.text_of(value, self.os.width()));
         written.map_err(|error| {
             if steering::is_final(&error) {
@@ -148,7 +152,7 @@ impl LinuxMachine {
         }
     }
 
-    fn read_file(&self, file: &ControlFile) -> Result<Option<Value>, KnobError> {
+    pub(crate) fn read_file(&self, file: &ControlFile) -> Result<Option<Value>, KnobError> {
         let text = self.os.root.read_value(&self.os.control_path(file)?).map_err(knob_error)?;
         let value = text.and_then(|text| file.value_of(text.trim_end()));
         let is_nodes = matches!(file, ControlFile::Cpuset(_, CpusetFile::Mems));

@@ -40,7 +40,7 @@ fn is_recorded(names: &[String], cpu: CpuId) -> bool {
 impl LinuxMachine {
     fn record(&self, cpu: CpuId) -> Option<(String, Record)> {
         let LinuxKnob::Record(name) = record_knob(cpu) else { return None };
-        let text = self.os.record(&name)?;
+        let text = self.os.shared_record(&name)?;
         let record = serde_json::from_str(&text).ok()?;
         Some((text, record))
     }
@@ -96,8 +96,8 @@ impl LinuxMachine {
         self.record(cpu).map(|(_, record)| record).filter(|record| record.state.runs_threads() == on)
     }
 
-    /// The CPUs that device interrupts are kept away from: those that are no-intr, and those that we
-    /// took off-line, so that their interrupts find back when they return.
+    /// The CPUs that device interrupts are kept away from: those that are no-intr, or will be when they come back on-line, and those that we took
+    /// off-line, so that their interrupts find back when they return.
     pub(crate) fn shielded(&self) -> Result<CpuSet, Refusal> {
         if !self.os.shared_record_names().iter().any(|name| name.starts_with(RECORD)) {
             return self.os.check_records().map(|()| CpuSet::new());
@@ -108,11 +108,32 @@ impl LinuxMachine {
         Ok(&shielded.map(|(cpu, _)| cpu).collect() - &unasked)
     }
 
-    /// The CPUs that another program took off-line: those that are, and have no record.
+    /// The CPUs that another program took off-line: those that are, and have no record, or one that lets interrupts come.
     fn unasked(&self, states: &BTreeMap<CpuId, State>) -> CpuSet {
         let records = self.os.shared_record_names();
-        let off = states.iter().filter(|(cpu, state)| !state.runs_threads() && !is_recorded(&records, **cpu));
+        let shields = |cpu: CpuId| {
+            is_recorded(&records, cpu)
+                && self.record(cpu).is_some_and(|(_, record)| !record.state.takes_interrupts())
+        };
+        let off = states.iter().filter(|(cpu, state)| !state.runs_threads() && !shields(**cpu));
         off.map(|(cpu, _)| *cpu).collect()
+    }
+
+    /// The steps that forget records of CPUs which another program took off-line or brought back: they describe nothing any more. One of a no-intr CPU stays,
+    /// which is no-intr again when it comes back.
+    pub(crate) fn overtaken_records(&self) -> Vec<Step> {
+        let records = self.os.shared_record_names();
+        let cpus = records.iter().filter_map(|name| Some(CpuId(name.strip_prefix(RECORD)?.parse().ok()?)));
+        let (Ok(online), Ok(present)) = (self.online_now(), self.processor_list("present")) else {
+            return Vec::new();
+        };
+        let forget = |cpu: CpuId| {
+            let (text, record) = self.record(cpu)?;
+            let is_true = record.state.runs_threads() == online.contains(cpu);
+            let is_over = present.contains(cpu) && !is_true && record.state != State::NoIntr;
+            is_over.then(|| Step::new(record_knob(cpu).knob(), Some(text), None))
+        };
+        cpus.filter_map(forget).collect()
     }
 
     fn online_step(&self, cpu: CpuId, on: bool) -> Result<Step, Refusal> {

@@ -454,7 +454,15 @@ fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<St
     let mut breaches = Vec::new();
     if mode.is_exclusive() && !active.is_empty() && !view.v1 {
         match group.partition.as_deref() {
-            Some("root" | "isolated") => {}
+            Some("root" | "isolated") => {
+                let shared = &view.shared_with_root(place) & &active;
+                if !shared.is_empty() {
+                    breaches.push(format!(
+                        "the kernel lets others run on {} as well (cpuset.cpus.effective of the root group)",
+                        shared.named()
+                    ));
+                }
+            }
             other => {
                 let why = overlap(view, place, &active)
                     .unwrap_or_else(|| messages::partition(other.unwrap_or("member")).0);

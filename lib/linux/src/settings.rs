@@ -1,7 +1,17 @@
 //! Boot parameters and settings of the kernel that decide how much OS noise a CPU has.
 
-use crate::Root;
+use crate::view::RootTasks;
+use crate::{LinuxMachine, Root};
 use millpond_model::{CpuSet, KernelSettings};
+
+impl LinuxMachine {
+    /// What decides how much OS noise a CPU has, partitions included.
+    pub(crate) fn settings(&self) -> KernelSettings {
+        let view = self.view(RootTasks::Unlisted).ok();
+        let isolated_partitions = view.filter(|view| view.partitions).map(|view| view.isolated_partitions());
+        KernelSettings { isolated_partitions, ..kernel_settings(&self.os.root) }
+    }
+}
 
 /// What a root says. A file that is not there is a setting that is off, or unknown.
 pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
@@ -18,10 +28,25 @@ pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
         rcu_nocbs: &rcu_nocbs | &nohz_full,
         nohz_full,
         isolated: list("isolated"),
+        isolated_partitions: None,
         nmi_watchdog: switch("sys/kernel/nmi_watchdog"),
         watchdog: switch("sys/kernel/watchdog"),
         stat_interval_s: proc("sys/vm/stat_interval").and_then(|text| text.trim().parse().ok()),
     }
+}
+
+/// The CPUs whose ticks the command line ends: `nohz_full=`, and `isolcpus=` with the flag `nohz`.
+pub(crate) fn booted_without_ticks(root: &Root) -> CpuSet {
+    let command_line = root.read_value(&root.proc.join("cmdline")).ok().flatten().unwrap_or_default();
+    let list = |word: &str| match word.split_once('=')? {
+        ("nohz_full", list) => list.parse::<CpuSet>().ok(),
+        ("isolcpus", value) => {
+            let cpus = value.trim_start_matches(|c: char| !c.is_ascii_digit());
+            value.split(',').any(|flag| flag == "nohz").then(|| cpus.parse().ok()).flatten()
+        }
+        _ => None,
+    };
+    command_line.split_whitespace().filter_map(list).fold(CpuSet::new(), |all, cpus| &all | &cpus)
 }
 
 /// The CPUs of `rcu_nocbs=`; without a list, or with `all`, every one.

@@ -12,6 +12,7 @@
 //! | groups of processes in the record `controls` | the process is gone |
 //! | `bind.TID.START` | no thread with a remembered mask has that name |
 //! | `member.PID@START` | the process with that start time is gone |
+//! | `processor.N` | another program took CPU N off-line, or brought it back; that of a no-intr CPU stays |
 //! | `inside.TID.START` | the task or its set is gone, or another program moved the task |
 //!
 //! A record of an ended object is never used, because every reader compares start times. So it is harmless, and the next change
@@ -40,6 +41,7 @@ impl LinuxMachine {
             })
             .collect();
         steps.extend(self.stale_controls());
+        steps.extend(self.overtaken_records());
         let view = self.view(RootTasks::Unlisted).ok();
         for name in self.os.shared_record_names().iter() {
             if name.starts_with(inside::RECORD) {

@@ -161,6 +161,8 @@ pub struct View {
     pub online: CpuSet,
     /// On-line CPUs that the root cgroup of a container does not have.
     pub outside: CpuSet,
+    /// The CPUs that tasks of the root cgroup may use, where a set of ours is a partition (version 2).
+    pub of_root: CpuSet,
     /// Nodes with memory and their CPUs, where a set's memory is confined.
     pub nodes: Vec<(LgrpId, CpuSet)>,
     /// The root's memory nodes (version 1).
@@ -275,6 +277,9 @@ impl View {
             for zone in live.chain(zones.iter().cloned()).collect::<BTreeSet<_>>() {
                 view.read_along(os, &zone)?;
             }
+        }
+        if !view.sets().is_empty() && view.groups.values().any(Group::is_partition) {
+            view.of_root = os.effective("/").map_err(|e| ("/".to_owned(), e))?;
         }
         let listed = match root {
             RootTasks::Unlisted => false,
@@ -414,6 +419,20 @@ impl View {
     pub(crate) fn taken_from_root(&self) -> CpuSet {
         let partitions = self.groups.iter().filter(|(path, group)| *path != "/" && group.is_partition());
         partitions.fold(CpuSet::new(), |all, (_, group)| &all | group.partition_cpus())
+    }
+
+    /// The CPUs of isolated partitions, ours and others.
+    pub(crate) fn isolated_partitions(&self) -> CpuSet {
+        let isolated = self.groups.values().filter(|group| group.partition.as_deref() == Some("isolated"));
+        isolated.fold(CpuSet::new(), |all, group| &all | group.partition_cpus())
+    }
+
+    /// The CPUs of a valid partition that tasks of the root cgroup may use all the same. There are none, but for kernels which lose count of a partition
+    /// whose CPUs all went off-line and came back (6.13 and later).
+    #[must_use]
+    pub fn shared_with_root(&self, path: &str) -> CpuSet {
+        let group = self.groups.get(path).filter(|group| group.is_partition());
+        group.map(|group| group.partition_cpus() & &self.of_root).unwrap_or_default()
     }
 
     fn read_below(&mut self, os: &Os, path: &str) -> Result<(), (String, KnobError)> {

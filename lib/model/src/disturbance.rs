@@ -132,7 +132,9 @@ pub struct KernelSettings {
     pub rcu_nocbs: CpuSet,
     /// CPUs without load balancing since boot.
     pub isolated: CpuSet,
-    /// Whether the watchdog that uses hardware counters is on.
+    /// The CPUs of isolated partitions, where none is balanced either; `None` where the kernel has no partitions.
+    pub isolated_partitions: Option<CpuSet>,
+    /// Whether the watchdog by hardware counters is on.
     pub nmi_watchdog: Option<bool>,
     /// Whether any lockup watchdog is on.
     pub watchdog: Option<bool>,

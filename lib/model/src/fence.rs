@@ -236,12 +236,15 @@ pub struct Fencing {
 }
 
 impl Fencing {
-    /// Violations shown by the states of CPUs, a sentence each: a CPU takes interrupts again, or a sibling runs threads again.
-    pub fn breaches(&self, state: impl Fn(CpuId) -> Option<State>) -> Vec<String> {
+    /// What states of CPUs say against it, a sentence each: one of its `cpus` runs no threads, a CPU that must not takes interrupts again, or a sibling runs
+    /// threads again.
+    pub fn breaches(&self, cpus: &CpuSet, state: impl Fn(CpuId) -> Option<State>) -> Vec<String> {
+        let stopped_of = |cpu: CpuId| Some((cpu, state(cpu).filter(|state| !state.runs_threads())?));
+        let lost = cpus.iter().filter_map(stopped_of).map(|(cpu, state)| format!("CPU {cpu} is {state}"));
         let admitted = self.admitted.iter().filter(|cpu| state(**cpu).is_some_and(State::takes_interrupts));
         let stopped = self.stopped.keys().filter(|cpu| state(**cpu).is_some_and(State::runs_threads));
         let takes = admitted.map(|cpu| format!("CPU {cpu} takes interrupts"));
-        takes.chain(stopped.map(|cpu| format!("CPU {cpu} is on-line"))).collect()
+        lost.chain(takes).chain(stopped.map(|cpu| format!("CPU {cpu} is on-line"))).collect()
     }
 }
 

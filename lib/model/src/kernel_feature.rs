@@ -9,7 +9,7 @@ pub struct KernelFeature {
     pub name: String,
     /// Whether the machine's kernel has it.
     pub present: bool,
-    /// The first release that has it.
+    /// The first release that has it; empty where none has it yet.
     pub since: String,
     /// The evidence: a file, or the release.
     pub known_by: String,

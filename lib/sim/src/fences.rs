@@ -14,12 +14,11 @@ use std::collections::BTreeMap;
 impl Fences for SimMachine {
     fn list(&self) -> Result<Vec<Fence>, Refusal> {
         let mut fences: Vec<Fence> = self.view(|s| {
-            let fence = |(set, fencing): (&_, &Fencing)| Fence {
-                fencing: fencing.clone(),
-                set: *set,
-                cpus: s.tables.members(*set).into_iter().collect(),
-                breaches: fencing.breaches(|cpu| Some(s.tables.processors.get(&cpu)?.state)),
-                stays: Vec::new(),
+            let fence = |(set, fencing): (&_, &Fencing)| {
+                let cpus = s.tables.members(*set).into_iter().collect();
+                let state = |cpu| Some(s.tables.processors.get(&cpu)?.state);
+                let breaches = fencing.breaches(&cpus, state);
+                Fence { fencing: fencing.clone(), set: *set, cpus, breaches, stays: Vec::new() }
             };
             s.tables.fences.iter().map(fence).collect()
         });

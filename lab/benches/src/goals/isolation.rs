@@ -1,12 +1,13 @@
-//! Disturbances of CPUs that are reserved for four jobs, for each way to reserve them: a virtual machine with 8 CPUs, of
-//! which 4 to 7 are reserved, with a background load of hackbench, builds and a network stream that may run anywhere. One
-//! boot per way; the load starts before the reservation.
+//! What still comes to CPUs that are kept for four jobs, by each way to keep them: a virtual machine with 8 CPUs, of which 4 to 7 are kept, and beside the jobs
+//! a load of hackbench, builds and a network stream that may run anywhere. One boot for each way; the load is there before. The jobs compute without end, or
+//! sleep and wake each millisecond.
 //!
 //! # Counters
 //!
-//! The counters are independent of Millpond: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler) and, on the
-//! kernel that has it, the tracer `osnoise`. A job never sleeps, so each call of the scheduler on its CPU is a disturbance.
-//! Local timer interrupts are reported separately: ticks only stop where the kernel was booted with `nohz_full=`.
+//! Nothing of ours counts: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler), `/proc/softirqs` (those that balance load) and, on the kernel
+//! that has it, the tracer `osnoise`. A job that computes never sleeps, so each call of the scheduler on its CPU is a disturbance. One that sleeps calls
+//! the scheduler itself: there softirqs that balance load are counted in place of these calls. Local timer interrupts are told apart: ticks end only where the kernel
+//! was booted to end them (`nohz_full=`).
 //!
 //! One is added to each count of a pair, to avoid a division by zero; the note of a line has the original rates.
 
@@ -33,13 +34,33 @@ enum Kind {
     Ours,
     /// No protection: the lower bound.
     Floor,
-    /// Another tool, at run time.
+    /// What the kernel offers by itself.
+    Bare,
+    /// Of others, while the machine runs.
     AtRunTime,
     /// Kernel command line options.
     AtBoot,
 }
 
-/// A way to reserve CPUs.
+/// What the jobs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Jobs {
+    /// They compute.
+    Computing,
+    /// A timer wakes each a thousand times a second.
+    Sleeping,
+}
+
+impl Jobs {
+    fn name(self) -> &'static str {
+        match self {
+            Jobs::Computing => "computing",
+            Jobs::Sleeping => "sleeping",
+        }
+    }
+}
+
+/// A way to keep CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Way {
     /// Its name in the script.
@@ -54,10 +75,11 @@ struct Way {
 const ISOLATED: &str = "isolcpus=domain,managed_irq,4-7 irqaffinity=0-3 rcu_nocbs=4-7";
 const WITHOUT_TICKS: &str = "isolcpus=domain,managed_irq,4-7 irqaffinity=0-3 rcu_nocbs=4-7 nohz_full=4-7";
 
-const WAYS: [Way; 9] = [
+const WAYS: [Way; 10] = [
     Way { name: "fence", words: "millpond fence", command_line: "", kind: Kind::Ours },
     Way { name: "nothing", words: "nothing", command_line: "", kind: Kind::Floor },
     Way { name: "taskset", words: "taskset alone", command_line: "", kind: Kind::Floor },
+    Way { name: "bare", words: "a bare isolated partition", command_line: "", kind: Kind::Bare },
     Way { name: "cset", words: "cset shield --kthread=on", command_line: "", kind: Kind::AtRunTime },
     Way {
         name: "tuna",
@@ -91,16 +113,21 @@ const WAYS: [Way; 9] = [
     },
 ];
 
-/// A kernel, its cgroup version, and the ways that are tried there. cset needs cpusets of cgroup v1.
-const GROUNDS: [(&str, Cgroup, &[&str]); 4] = [
+/// A kernel, its cgroups, what the jobs do, and the ways that are tried there. cset needs cpusets of cgroup v1.
+const GROUNDS: [(&str, Cgroup, Jobs, &[&str]); 8] = [
     (
         "6.17",
         Cgroup::V2,
-        &["nothing", "taskset", "tuna", "tuned", "fence", "boot", "boot_nohz", "fence_nohz"],
+        Jobs::Computing,
+        &["nothing", "taskset", "tuna", "tuned", "bare", "fence", "boot", "boot_nohz", "fence_nohz"],
     ),
-    ("6.12", Cgroup::V2, &["nothing", "tuna", "tuned", "fence", "boot"]),
-    ("6.12-rt", Cgroup::V2, &["nothing", "tuna", "fence", "boot"]),
-    ("6.1", Cgroup::V1Hybrid, &["nothing", "cset", "fence", "boot"]),
+    ("6.12", Cgroup::V2, Jobs::Computing, &["nothing", "tuna", "tuned", "bare", "fence", "boot"]),
+    ("6.12-rt", Cgroup::V2, Jobs::Computing, &["nothing", "tuna", "fence", "boot"]),
+    ("7.3", Cgroup::V2, Jobs::Computing, &["nothing", "bare", "fence", "boot"]),
+    ("6.1", Cgroup::V1Hybrid, Jobs::Computing, &["nothing", "cset", "fence", "boot"]),
+    ("6.17", Cgroup::V2, Jobs::Sleeping, &["nothing", "tuna", "bare", "fence", "boot"]),
+    ("6.12", Cgroup::V2, Jobs::Sleeping, &["nothing", "bare", "fence", "boot"]),
+    ("7.3", Cgroup::V2, Jobs::Sleeping, &["nothing", "bare", "fence", "boot"]),
 ];
 
 /// Counts on all reserved CPUs in one window.
@@ -110,6 +137,8 @@ struct Window {
     ticks: f64,
     interrupts: f64,
     switches: f64,
+    /// Softirqs that balance load.
+    balancing: f64,
 }
 
 impl Window {
@@ -119,8 +148,12 @@ impl Window {
         count / self.seconds / f64::from(u32::try_from(cpus).unwrap_or(1))
     }
 
-    fn disturbances(&self) -> f64 {
-        self.interrupts + self.switches
+    fn disturbances(&self, jobs: Jobs) -> f64 {
+        self.interrupts
+            + match jobs {
+                Jobs::Computing => self.switches,
+                Jobs::Sleeping => self.balancing,
+            }
     }
 }
 
@@ -135,33 +168,37 @@ struct Found {
 /// Measures this goal, and draws the picture if requested.
 pub fn measure(bench: &Bench) -> Vec<Line> {
     let mut lines = Vec::new();
-    let mut drawn: Vec<(&str, Vec<(&str, f64)>)> = Vec::new();
+    let mut drawn: Vec<(String, Vec<(&str, f64)>)> = Vec::new();
     let is_wanted = |id: &str| bench.kernel.as_deref().is_none_or(|wanted| wanted == id);
-    for (id, cgroup, names) in GROUNDS.into_iter().filter(|(id, ..)| is_wanted(id)) {
+    for (id, cgroup, jobs, names) in GROUNDS.into_iter().filter(|(id, ..)| is_wanted(id)) {
         let ground = match Ground::of(bench, id, cgroup) {
             Ok(ground) => ground,
             Err(why) => {
-                lines.push(Line::unresolvable(&title(id), "-", Goal::None, why));
+                lines.push(Line::unresolvable(&title(id, jobs), "-", Goal::None, why));
                 continue;
             }
         };
         let tried = names.iter().filter_map(|name| WAYS.iter().find(|way| way.name == *name));
         let found: Vec<(&Way, Result<Found, Trouble>)> =
-            tried.map(|way| (way, ground.boot(way, bench.pairs.min(ROUNDS)))).collect();
-        drawn.push((id, rates(&found)));
-        lines.extend(lines_of(id, &found));
+            tried.map(|way| (way, ground.boot(way, jobs, bench.pairs.min(ROUNDS)))).collect();
+        drawn.push((format!("Linux {id}, {}", jobs.name()), rates(jobs, &found)));
+        lines.extend(lines_of(id, jobs, &found));
     }
     bench.draw("isolation", || picture(&drawn), &mut lines);
     lines
 }
 
-fn title(id: &str) -> String {
-    format!("what comes to a fenced CPU, without ticks (Linux {id}, 8 CPUs in a virtual machine)")
+fn title(id: &str, jobs: Jobs) -> String {
+    let whose = match jobs {
+        Jobs::Computing => "",
+        Jobs::Sleeping => " whose job wakes each millisecond",
+    };
+    format!("what comes to a fenced CPU{whose}, without ticks (Linux {id}, 8 CPUs in a virtual machine)")
 }
 
-/// A line for each way compared with Millpond, and one for ticks.
-fn lines_of(id: &str, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
-    let title = title(id);
+/// A line for each way beside ours, and one for ticks.
+fn lines_of(id: &str, jobs: Jobs, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
+    let title = title(id, jobs);
     let ours = found.iter().find(|(way, _)| way.kind == Kind::Ours);
     let ours = match ours.map(|(_, found)| found) {
         Some(Ok(ours)) => ours,
@@ -175,20 +212,16 @@ fn lines_of(id: &str, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
             Err(why) => return vec![Line::unresolvable(&title, way.words, goal(way.kind), why.clone())],
         };
         let told = format!("{}; {}", told_of("fence", ours), told_of(way.name, other));
-        let pairs = |count: fn(&Window) -> f64| Pairs {
+        let pairs = |count: &dyn Fn(&Window) -> f64| Pairs {
             ours: ours.windows.iter().map(|window| window.rate(count(window) + 1.0)).collect(),
             peer: other.windows.iter().map(|window| window.rate(count(window) + 1.0)).collect(),
         };
-        let mut lines = vec![
-            Line::of(&title, way.words, "/s", &pairs(Window::disturbances), goal(way.kind)).noting(told),
-            Line::of(
-                &title.replace("without ticks", "ticks alone"),
-                way.words,
-                "/s",
-                &pairs(|w| w.ticks),
-                Goal::None,
-            ),
-        ];
+        let disturbances = pairs(&|window| window.disturbances(jobs));
+        let mut lines = vec![Line::of(&title, way.words, "/s", &disturbances, goal(way.kind)).noting(told)];
+        if jobs == Jobs::Computing {
+            let name = title.replace("without ticks", "ticks alone");
+            lines.push(Line::of(&name, way.words, "/s", &pairs(&|window| window.ticks), Goal::None));
+        }
         if let (Some(ours), Some(other)) = (ours.osnoise, other.osnoise) {
             let pairs = Pairs { ours: vec![ours], peer: vec![other] };
             let name = format!("{title}, by osnoise");
@@ -201,6 +234,7 @@ fn lines_of(id: &str, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
 
 fn goal(kind: Kind) -> Goal {
     match kind {
+        Kind::Bare => Goal::RatioAtMost(1.0),
         Kind::AtRunTime => Goal::RatioAtMost(0.1),
         Kind::AtBoot => Goal::RatioAtMost(1.1),
         Kind::Ours | Kind::Floor => Goal::None,
@@ -214,25 +248,26 @@ fn told_of(name: &str, found: &Found) -> String {
     };
     let osnoise = found.osnoise.map(|rate| format!(", {rate:.1} by osnoise")).unwrap_or_default();
     format!(
-        "{name}: {:.2} interrupts, {:.2} switches, {:.1} ticks{osnoise}",
+        "{name}: {:.2} interrupts, {:.2} switches, {:.2} SCHED softirqs, {:.1} ticks{osnoise}",
         median(|w| w.interrupts),
         median(|w| w.switches),
+        median(|w| w.balancing),
         median(|w| w.ticks)
     )
 }
 
-/// The median rate without ticks of each way that worked.
-fn rates<'a>(found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'a str, f64)> {
+/// For each way that worked its median rate without ticks.
+fn rates<'a>(jobs: Jobs, found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'a str, f64)> {
     let rate = |(way, found): &(&'a Way, Result<Found, Trouble>)| {
         let windows = &found.as_ref().ok()?.windows;
-        let rates: Vec<f64> = windows.iter().map(|window| window.rate(window.disturbances())).collect();
+        let rates: Vec<f64> = windows.iter().map(|window| window.rate(window.disturbances(jobs))).collect();
         Some((way.words, median_of(&rates)))
     };
     found.iter().filter_map(rate).collect()
 }
 
-/// Bars in groups by way, one for each kernel. Very large values are cut off; a tooltip shows them.
-fn picture(drawn: &[(&str, Vec<(&str, f64)>)]) -> String {
+/// Bars in groups by way, one for each kernel. What is many times as much as the rest hides it: the value is told where the bar is pointed at.
+fn picture(drawn: &[(String, Vec<(&str, f64)>)]) -> String {
     let value = |rates: &[(&str, f64)], words: &str| {
         rates.iter().find(|(way, _)| *way == words).map(|(_, rate)| (rate * 100.0).round() / 100.0)
     };
@@ -243,7 +278,7 @@ fn picture(drawn: &[(&str, Vec<(&str, f64)>)]) -> String {
     Bars {
         title: "Disturbances of a CPU that is kept for a job, without ticks".into(),
         unit: "/s".into(),
-        series: drawn.iter().map(|(id, _)| format!("Linux {id}")).collect(),
+        series: drawn.iter().map(|(name, _)| name.clone()).collect(),
         groups: groups.collect(),
     }
     .svg()
@@ -264,12 +299,14 @@ impl Ground {
         let image = told("make an image", Image::new().program("millpond", &bench.millpond))?
             .link("/usr/local/bin/psrset", "millpond");
         let image = told("make an image", image.tree(Path::new("/peers"), &peers))?;
+        let image = told("find cyclictest", image.program("cyclictest", Path::new("/usr/bin/cyclictest")))?;
         Ok(Ground { cache, kernel, cgroup, image })
     }
 
-    fn boot(&self, way: &Way, rounds: usize) -> Result<Found, Trouble> {
+    fn boot(&self, way: &Way, jobs: Jobs, rounds: usize) -> Result<Found, Trouble> {
         let script = include_str!("../guest/isolation.sh");
-        let script = format!("METHOD={}\nROUNDS={rounds}\nWINDOW_S={WINDOW_S}\n{script}", way.name);
+        let (method, jobs) = (way.name, jobs.name());
+        let script = format!("METHOD={method}\nJOBS={jobs}\nROUNDS={rounds}\nWINDOW_S={WINDOW_S}\n{script}");
         let case = told("write a case", Case::new(way.name, script))?.limit(LIMIT);
         let guest = Guest::new(self.kernel.clone(), told("shape a machine", Shape::flat(8, 1))?)
             .cgroup(self.cgroup)
@@ -317,12 +354,13 @@ fn parse(text: &str) -> Result<Found, Trouble> {
         ticks: pair[1].1.ticks - pair[0].1.ticks,
         interrupts: pair[1].1.interrupts - pair[0].1.interrupts,
         switches: pair[1].1.switches - pair[0].1.switches,
+        balancing: pair[1].1.balancing - pair[0].1.balancing,
     };
     Ok(Found { windows: looks.windows(2).map(window).collect(), osnoise })
 }
 
-/// The cumulative counters of the reserved CPUs: `/proc/interrupts`, then lines of `/proc/schedstat`, whose third number is
-/// the number of calls of the scheduler (Documentation/scheduler/sched-stats).
+/// The counters of the kept CPUs, from the beginning: `/proc/interrupts`, the line SCHED of `/proc/softirqs`, then lines of `/proc/schedstat`, whose third
+/// number is the calls of the scheduler (Documentation/scheduler/sched-stats).
 fn counts(text: &str) -> Option<Window> {
     let mut all = Window::default();
     let mut columns = Vec::new();
@@ -337,6 +375,7 @@ fn counts(text: &str) -> Option<Window> {
             let sum: f64 = kept.filter_map(|(_, count)| count.parse::<f64>().ok()).sum();
             match row {
                 "LOC" => all.ticks += sum,
+                "SCHED" => all.balancing += sum,
                 // These two have one number for the whole machine.
                 "ERR" | "MIS" => {}
                 _ => all.interrupts += sum,
@@ -374,6 +413,7 @@ mod tests {
 LOC:        100        100        100        100        200        200        200        200   Local timer interrupts
 RES:          1          1          1          1          5          5          5          5   Rescheduling interrupts
 ERR:          7
+SCHED:        9          9          9          9          2          2          2          2
 cpu0 0 0 999 0 0 0 0 0 0
 cpu4 0 0 40 0 0 0 0 0 0
 cpu7 0 0 60 0 0 0 0 0 0
@@ -383,13 +423,14 @@ cpu7 0 0 60 0 0 0 0 0 0
     fn kept_cpus_are_counted_and_ticks_told_apart() {
         let later = FIRST.replace("200        200", "202        200").replace("cpu7 0 0 60", "cpu7 0 0 76");
         let found = parse(&format!("== begin 10.5\n{FIRST}== window 14.5\n{later}== end 0\n")).unwrap();
-        let window = Window { seconds: 4.0, ticks: 4.0, interrupts: 0.0, switches: 16.0 };
+        let window = Window { seconds: 4.0, ticks: 4.0, switches: 16.0, ..Window::default() };
         assert_eq!(found, Found { windows: vec![window], osnoise: None });
-        assert!((window.rate(window.disturbances()) - 1.0).abs() < 1e-9);
-        assert_eq!(
-            counts(FIRST),
-            Some(Window { seconds: 0.0, ticks: 800.0, interrupts: 23.0, switches: 100.0 })
-        );
+        assert!((window.rate(window.disturbances(Jobs::Computing)) - 1.0).abs() < 1e-9);
+        let first =
+            Window { ticks: 800.0, interrupts: 23.0, switches: 100.0, balancing: 8.0, ..Window::default() };
+        assert_eq!(counts(FIRST), Some(first));
+        let (computing, sleeping) = (first.disturbances(Jobs::Computing), first.disturbances(Jobs::Sleeping));
+        assert!((computing - 123.0).abs() < 1e-9 && (sleeping - 31.0).abs() < 1e-9);
         assert!(parse("== begin 1\n\n== window 2\n\n").is_err());
     }
 
@@ -404,22 +445,27 @@ cpu7 0 0 60 0 0 0 0 0 0
     #[test]
     fn each_way_has_its_line_beside_ours() {
         let of = |switches| {
-            let window = Window { seconds: 1.0, ticks: 400.0, interrupts: 0.0, switches };
+            let window = Window { seconds: 1.0, ticks: 400.0, switches, ..Window::default() };
             Found { windows: vec![window; 6], osnoise: None }
         };
-        let found =
-            [(&WAYS[0], Ok(of(3.0))), (&WAYS[4], Ok(of(399.0))), (&WAYS[6], Err("no kernel".to_owned()))];
-        let lines = lines_of("6.17", &found);
+        let way = |name: &str| WAYS.iter().find(|way| way.name == name).unwrap();
+        let found = [
+            (way("fence"), Ok(of(3.0))),
+            (way("tuna"), Ok(of(399.0))),
+            (way("boot"), Err("no kernel".to_owned())),
+        ];
+        let lines = lines_of("6.17", Jobs::Computing, &found);
         assert!(
             lines[0].text().ends_with(
-                "| 0.0100 x | 0.0100..0.0100 x | 6 pairs | <= 0.1 x | met (fence: 0.00 interrupts, 0.75 switches, 100.0 ticks; \
-                 tuna: 0.00 interrupts, 99.75 switches, 100.0 ticks)"
+                "| 0.0100 x | 0.0100..0.0100 x | 6 pairs | <= 0.1 x | met (fence: 0.00 interrupts, 0.75 switches, \
+                 0.00 SCHED softirqs, 100.0 ticks; tuna: 0.00 interrupts, 99.75 switches, 0.00 SCHED softirqs, 100.0 ticks)"
             ),
             "{}",
             lines[0].text()
         );
         assert!(lines[1].text().contains("ticks alone"), "{}", lines[1].text());
         assert_eq!(lines[2].note, "no kernel");
-        assert!(picture(&[("6.17", rates(&found))]).contains("millpond fence"));
+        let drawn = [("Linux 6.17, computing".to_owned(), rates(Jobs::Computing, &found))];
+        assert!(picture(&drawn).contains("millpond fence"));
     }
 }

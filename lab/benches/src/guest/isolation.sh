@@ -1,8 +1,7 @@
-# Reserves CPUs 4 to 7 of a machine with 8 for four compute-bound jobs, by one method, with a background load that may run
-# anywhere, and reads the kernel's counters there. The caller sets METHOD, ROUNDS and WINDOW_S; /peers is a Debian tree with
-# the other tools. Prints the counters before the first window and after each, then the output of the tracer osnoise, if the
-# kernel has it.
-# No -e: commands whose failure matters are checked individually.
+# One way to keep CPUs 4 to 7 of a machine with 8 for four jobs that only compute (JOBS=computing) or wake each millisecond (sleeping), beside a load that
+# may run anywhere, and what the kernel itself counts there. METHOD, JOBS, ROUNDS and WINDOW_S are set by the caller; /peers is a Debian with the programs of others. Prints the counters before the first
+# window and after each, then what the kernel's own tracer of noise says, where there is one.
+# What fails is said where it matters.
 set +e -u
 for dir in proc sys dev; do
     mkdir -p /peers/$dir
@@ -22,6 +21,7 @@ sleep 4
 taskset -p f $$ >/dev/null
 
 busy='while :; do :; done'
+[ $JOBS = computing ] || busy='exec cyclictest --quiet --interval=1000 --policy=other >/dev/null'
 jobs() {
     pids=
     for cpu in 4 5 6 7; do
@@ -70,6 +70,15 @@ tuned)
     done
     jobs ''
     ;;
+bare)
+    echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir /sys/fs/cgroup/jobs
+    echo 4-7 >/sys/fs/cgroup/jobs/cpuset.cpus
+    echo isolated >/sys/fs/cgroup/jobs/cpuset.cpus.partition
+    grep -qx isolated /sys/fs/cgroup/jobs/cpuset.cpus.partition || exit 1
+    printf 'echo 0 >/sys/fs/cgroup/jobs/cgroup.procs\nexec "$@"\n' >/enter.sh
+    jobs 'sh /enter.sh'
+    ;;
 fence | fence_nohz)
     millpond fence --name jobs 4-7 >&2 || exit 1
     jobs 'psrset -e 1'
@@ -81,6 +90,7 @@ sleep 8
 look() {
     echo "== $1 $(cut -d ' ' -f 1 /proc/uptime)"
     cat /proc/interrupts
+    grep SCHED: /proc/softirqs
     grep '^cpu' /proc/schedstat
 }
 spent() { cut -d ' ' -f 14 $(printf '/proc/%s/stat ' $pids) | tr '\n' ' '; }

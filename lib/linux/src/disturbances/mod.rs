@@ -15,9 +15,8 @@
 //!
 //! # What watching does
 //!
-//! Attaching and detaching changes code that every CPU runs, for which the kernel calls each of them a few times: these calls are in
-//! the report, as the watcher's. Meanwhile no process is woken or called; the watcher leaves the watched CPUs, if it may run
-//! elsewhere.
+//! Attaching and detaching changes code that every CPU runs, for which the kernel sends each of them a few IPIs. The watch begins after the one
+//! and ends before the other. Meanwhile no process is woken or called; the watcher leaves the watched CPUs, if it may run elsewhere.
 
 mod names;
 mod programs;

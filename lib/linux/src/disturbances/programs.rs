@@ -5,7 +5,6 @@ use super::symbols::Symbols;
 use super::tables::{Stolen, now};
 use super::{Aside, LinuxMachine};
 use crate::interrupt_names::interrupt_counts;
-use crate::settings::kernel_settings;
 use millpond_bpf::Ring;
 use millpond_bpf::disturbances::{Disturbing, Kind, Options, RING_BYTES, Sum};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
@@ -79,8 +78,8 @@ impl<'a> ByPrograms<'a> {
         let mut watch = ByPrograms {
             missing: Vec::new(),
             names: Names { symbols, devices: BTreeMap::new() },
-            checks: interrupt_counts(&os.root).unwrap_or_default(),
-            stolen: Stolen::open(&os.root).ok(),
+            checks: Vec::new(),
+            stolen: None,
             machine,
             what: what.clone(),
             programs,
@@ -93,15 +92,17 @@ impl<'a> ByPrograms<'a> {
         };
         let found = watch.follow_job();
         found.map_err(|refusal| refusal.reason.to_string())?;
+        // No CPU is watched yet: attaching patches code that all CPUs run, and sends IPIs to them for that.
+        watch.programs.attach().map_err(|why| why.to_string())?;
+        // A thread that was forked since then is a child of a member that is known, or found now.
+        watch.follow_job().map_err(|refusal| refusal.reason.to_string())?;
+        watch.missing = missing(&watch.programs, &watch.names.symbols);
+        watch.checks = interrupt_counts(&os.root).unwrap_or_default();
+        watch.stolen = Stolen::open(&os.root).ok();
         watch.began = now();
         for cpu in what.cpus.iter() {
             watch.programs.watch(cpu.0, true).map_err(|why| why.to_string())?;
         }
-        // From here on what attaching does to the watched CPUs is seen, too.
-        watch.programs.attach().map_err(|why| why.to_string())?;
-        // Who was forked since then is a child of a member that is known, or found now.
-        watch.follow_job().map_err(|refusal| refusal.reason.to_string())?;
-        watch.missing = missing(&watch.programs, &watch.names.symbols);
         Ok(watch)
     }
 
@@ -196,6 +197,10 @@ impl DisturbanceWatch for ByPrograms<'_> {
     }
 
     fn collect(&mut self) -> Result<Disturbed, Refusal> {
+        // First of all: what takes its time here is not part of what is measured.
+        let at = now();
+        let sums = self.programs.sums(at.0).map_err(|why| unreadable(&why.to_string()))?;
+        let going_on = self.programs.going_on(at.0).map_err(|why| unreadable(&why.to_string()))?;
         if self.aside.is_none() {
             let aside = Aside::of(&self.what.cpus);
             if !aside.is_aside(&self.what.cpus) {
@@ -206,9 +211,6 @@ impl DisturbanceWatch for ByPrograms<'_> {
         self.follow_job()?;
         let counts = interrupt_counts(&self.machine.os.root).unwrap_or_default();
         self.devices(&counts);
-        let at = now();
-        let sums = self.programs.sums(at.0).map_err(|why| unreadable(&why.to_string()))?;
-        let going_on = self.programs.going_on(at.0).map_err(|why| unreadable(&why.to_string()))?;
         let seen = sums.iter().filter(|sum| self.what.cpus.contains(CpuId(sum.processor)));
         let mut rows: Vec<Disturbance> = seen.map(|sum| self.row(sum)).collect();
         rows.extend(self.checked(&counts));
@@ -226,7 +228,7 @@ impl DisturbanceWatch for ByPrograms<'_> {
             missing: self.missing.clone(),
             has_unknown_lengths: false,
             source: "programs in the kernel".to_owned(),
-            settings: kernel_settings(&self.machine.os.root),
+            settings: self.machine.settings(),
         })
     }
 }

@@ -7,7 +7,6 @@ use super::{Aside, LinuxMachine};
 use crate::counters::Uses;
 pub(super) use crate::counters::monotonic as now;
 use crate::interrupt_names::interrupt_counts;
-use crate::settings::kernel_settings;
 use crate::{Os, Root};
 use millpond_formats::proc_tables::{self, ThreadTimes};
 use millpond_machine::facets::{DisturbanceWatch, WatchedJob};
@@ -145,7 +144,7 @@ impl DisturbanceWatch for ByTables<'_> {
             missing: vec![format!("{untimed}: {}", self.why)],
             has_unknown_lengths: true,
             source: "/proc/interrupts, softirqs and schedstat".to_owned(),
-            settings: kernel_settings(&self.machine.os.root),
+            settings: self.machine.settings(),
         })
     }
 }

@@ -35,7 +35,7 @@ impl Fs for Captured {
     }
 
     fn write(&self, os: &Os, path: &Path, text: &str) -> Done {
-        narrowing(os, || write(os, path, text))
+        narrowing(os, || refreshing(os, || write(os, path, text)))
     }
 
     fn make_group(&self, os: &Os, _path: &str, dir: &Path) -> Done {
@@ -43,7 +43,7 @@ impl Fs for Captured {
     }
 
     fn remove_group(&self, os: &Os, dir: &Path) -> Done {
-        narrowing(os, || remove_group(&os.root, dir))
+        narrowing(os, || refreshing(os, || remove_group(&os.root, dir)))
     }
 
     fn label(&self, os: &Os, dir: &Path, key: &str) -> Result<Option<String>, KnobError> {
@@ -513,15 +513,26 @@ fn effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
     if os.hierarchy.is_v1() {
         return Ok(&read_cpus(&os.root, &dir) & &online);
     }
+    // A kernel can be wrong about the root: what it said when it was captured counts until something changes.
+    if path == ROOT && dir.join(EFFECTIVE).exists() {
+        return Ok(read_list(&os.root, &dir.join(EFFECTIVE)));
+    }
+    computed_effective(os, path)
+}
+
+/// What version 2 makes of the partitions.
+fn computed_effective(os: &Os, path: &str) -> Result<CpuSet, KnobError> {
+    let online = os.online()?;
+    let dir = os.group(path)?;
     if is_partition(&os.root, &dir) {
         return Ok(&partition_cpus(&os.root, &dir) & &online);
     }
     let taken = partitions_below(&os.root, &dir);
-    if path == "/" {
+    if path == ROOT {
         return Ok(&online - &taken);
     }
     let parent = path.rsplit_once('/').map_or("/", |(p, _)| if p.is_empty() { "/" } else { p });
-    let above = &effective(os, parent)? - &taken;
+    let above = &computed_effective(os, parent)? - &taken;
     let mine = &read_cpus(&os.root, &dir) & &above;
     Ok(if mine.is_empty() { above } else { mine })
 }
@@ -551,6 +562,20 @@ fn is_partition(root: &Root, dir: &Path) -> bool {
 
 /// The root cgroup.
 const ROOT: &str = "/";
+
+/// What the tasks of a cgroup may use.
+const EFFECTIVE: &str = "cpuset.cpus.effective";
+
+/// Does something that may change partitions, and writes again what the root has then, where that is shown.
+fn refreshing(os: &Os, change: impl FnOnce() -> Done) -> Done {
+    change()?;
+    let Some(file) = os.hierarchy.mount().map(|mount| mount.join(EFFECTIVE)) else { return Ok(()) };
+    if os.hierarchy.is_v1() || !file.exists() {
+        return Ok(());
+    }
+    let left = computed_effective(os, ROOT)?;
+    os.root.replace(file, format!("{left}\n")).map_err(knob_error)
+}
 
 /// Between a mask and the cpuset in which it was set, where a kernel forgets.
 const SET_IN: &str = " in ";

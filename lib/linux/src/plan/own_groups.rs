@@ -4,7 +4,7 @@ use super::{Planner, Target};
 use crate::knob::{CpusetFile, Label, LinuxKnob, list_value};
 use crate::names::{self, DEFAULT_GROUP};
 use crate::view::{control, is_within};
-use millpond_machine::Step;
+use millpond_machine::{Step, Value};
 use millpond_model::{CpuSet, PsetMode};
 use std::collections::BTreeSet;
 
@@ -206,11 +206,20 @@ impl Planner<'_> {
 
     pub(super) fn flag(&mut self) {
         for (path, target) in self.targets.clone() {
+            let Some(wanted) = target.partition else { continue };
             let flag = self.view.groups.get(&path).and_then(|g| g.partition.clone());
-            if let Some(wanted) = target.partition {
-                self.push(&control(&path, CpusetFile::Partition), flag, Some(wanted.into()));
-            }
+            let flag = self.renounced(&path, flag);
+            self.push(&control(&path, CpusetFile::Partition), flag, Some(wanted.into()));
         }
+    }
+
+    /// The flag of a partition, which is taken away first where the kernel lets others in: it takes the CPUs from the root anew when the flag is set again.
+    pub(super) fn renounced(&mut self, path: &str, flag: Option<Value>) -> Option<Value> {
+        if self.view.shared_with_root(path).is_empty() {
+            return flag;
+        }
+        self.push(&control(path, CpusetFile::Partition), flag, None);
+        None
     }
 
     pub(super) fn give_back_controller(&mut self) {

@@ -67,9 +67,13 @@ impl Planner<'_> {
                 let knob = control(&path, CpusetFile::ExclusiveCpus).knob();
                 self.steps.push(Step::new(knob, list_value(&is), list_value(&want)).keeping());
             }
-            if self.is_existing_partition(&path) && group.partition.as_deref() != Some("root") {
+            if !self.is_existing_partition(&path) {
+                continue;
+            }
+            let flag = self.renounced(&path, group.partition);
+            if flag.as_deref() != Some("root") {
                 let knob = control(&path, CpusetFile::Partition).knob();
-                self.steps.push(Step::new(knob, group.partition, Some("root".into())).keeping());
+                self.steps.push(Step::new(knob, flag, Some("root".into())).keeping());
             }
         }
     }

@@ -120,6 +120,86 @@ fn what_appears_or_is_changed_later_is_set_again() {
     assert_eq!(made.read("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor"), "schedutil");
 }
 
+/// Another program takes a CPU off-line, or brings it back.
+fn switch(made: &HandMade, cpu: u32, on: bool) {
+    made.file(&format!("sys/devices/system/cpu/cpu{cpu}/online"), if on { "1\n" } else { "0\n" });
+    let online: Vec<String> =
+        (0..4).filter(|other| if *other == cpu { on } else { true }).map(|cpu| cpu.to_string()).collect();
+    made.file("sys/devices/system/cpu/online", &format!("{}\n", online.join(",")));
+}
+
+#[test]
+fn interrupts_that_another_program_lets_in_break_a_fence() {
+    let made = prepared_root(false);
+    let machine = made.machine();
+    let breaches = || machine.fences().unwrap().list().unwrap()[0].breaches.clone();
+    put_up(&machine, &wish("trading", all())).unwrap();
+    assert_eq!(breaches(), Vec::<String>::new());
+    made.file("proc/irq/default_smp_affinity", "f\n");
+    made.file("sys/devices/virtual/workqueue/cpumask", "f\n");
+    // One that is new has the default affinity of that moment.
+    made.file("proc/irq/30/smp_affinity_list", "0-3\n");
+    made.file("proc/irq/30/nvme0q1/.keep", "");
+    assert_eq!(
+        breaches(),
+        [
+            "interrupt 30 (nvme0q1) is new, and is not kept away yet",
+            "the default IRQ affinity was changed by another program",
+            "the unbound workqueue cpumask was changed by another program",
+        ]
+    );
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(breaches(), Vec::<String>::new());
+    // What stays on other CPUs is no breach, nor what a fence does not keep away.
+    made.file("proc/irq/default_smp_affinity", "1\n");
+    assert_eq!(breaches(), Vec::<String>::new());
+    take_down(&machine, "trading");
+    put_up(&machine, &wish("trading", Shelter { interrupts: false, ..all() })).unwrap();
+    made.file("proc/irq/default_smp_affinity", "f\n");
+    assert_eq!(breaches(), Vec::<String>::new());
+}
+
+#[test]
+fn a_cpu_that_another_program_takes_off_line_breaks_a_fence_and_is_still_sheltered() {
+    let made = prepared_root(false);
+    let machine = made.machine();
+    let breaches = || machine.fences().unwrap().list().unwrap()[0].breaches.clone();
+    put_up(&machine, &wish("trading", all())).unwrap();
+    switch(&made, 3, false);
+    assert_eq!(breaches(), ["CPU 3 is off-line"]);
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1", "it comes back without interrupts");
+    switch(&made, 3, true);
+    assert_eq!(breaches(), Vec::<String>::new());
+    // The fence ends while it is off-line: then it comes back as any other CPU.
+    switch(&made, 3, false);
+    take_down(&machine, "trading");
+    switch(&made, 3, true);
+    Writer::open(&machine).unwrap().settle().unwrap();
+    assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
+    let states: Vec<State> =
+        machine.processors().unwrap().states().unwrap().iter().map(|s| s.state).collect();
+    assert_eq!(states, [State::OnLine; 4]);
+}
+
+#[test]
+fn after_a_fence_a_cpu_that_another_program_takes_off_line_is_not_sheltered() {
+    for v1 in [false, true] {
+        let made = prepared_root(v1);
+        let machine = made.machine();
+        put_up(&machine, &wish("trading", all())).unwrap();
+        take_down(&machine, "trading");
+        assert_ne!(made.read("state/records/processor.3"), "(absent)", "it says since when");
+        switch(&made, 3, false);
+        let irqs = |steps: &[millpond_machine::Step]| steps.iter().any(|step| step.knob.0.contains("irq"));
+        assert!(!irqs(&machine.settle().unwrap()), "{:?}", machine.settle());
+        Writer::open(&machine).unwrap().settle().unwrap();
+        assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-3");
+        assert_eq!(made.read("state/records/processor.3"), "(absent)", "that ended");
+        assert_ne!(made.read("state/records/processor.2"), "(absent)");
+    }
+}
+
 #[test]
 fn two_fences_share_what_they_keep_away() {
     let made = prepared_root(false);
@@ -182,6 +262,24 @@ fn what_remains_is_named_with_what_would_end_it() {
             ("kernel threads that belong to one CPU run when it gives them work: migration", None),
         ]
     );
+}
+
+#[test]
+fn a_partition_needs_no_isolation_at_boot() {
+    for (v1, parameters) in [
+        (false, ["isolcpus=managed_irq,2-3", "irqaffinity=0-1"]),
+        (true, ["isolcpus=domain,managed_irq,2-3", "irqaffinity=0-1"]),
+    ] {
+        let made = prepared_root(v1);
+        made.file("proc/irq/25/effective_affinity_list", "3\n");
+        let file = made.dir.path().join("proc/irq/25/smp_affinity_list");
+        let mut mode = std::fs::metadata(&file).unwrap().permissions();
+        mode.set_readonly(true);
+        std::fs::set_permissions(&file, mode).unwrap();
+        let remains = made.machine().fences().unwrap().remains(&cpus(&[2, 3]), &all()).unwrap();
+        let lines: Vec<_> = remains.iter().filter_map(|r| r.parameter.as_deref()).collect();
+        assert_eq!(lines, ["nohz_full=2-3", "rcu_nocbs=2-3", parameters[0], parameters[1]]);
+    }
 }
 
 #[test]

@@ -623,3 +623,31 @@ fn the_default_set_keeps_a_cpu_that_no_partition_has() {
     destroy(&machine, 1).unwrap();
     assert_eq!(made.read("cgroup/rt.slice/cpuset.cpus.partition"), "isolated");
 }
+
+#[test]
+fn a_partition_whose_cpus_the_root_has_as_well_is_reported_and_made_anew() {
+    for by_a_change in [false, true] {
+        let made = HandMade::new(4, false);
+        let machine = made.machine();
+        create(&machine, &[2, 3], EXCLUSIVE).unwrap();
+        let breaches = || machine.psets().unwrap().list().unwrap()[0].breaches.clone();
+        assert_eq!(breaches(), Vec::<String>::new());
+        // As Linux 6.17 leaves it when CPUs 3 and 2 go off-line, and 2 and 3 come back, while a process is in the set.
+        made.file("cgroup/cpuset.cpus.effective", "0-1,3\n");
+        let breach = "the kernel lets others run on CPU 3 as well (cpuset.cpus.effective of the root group)";
+        assert_eq!(breaches(), [breach]);
+        let steps = machine.settle().unwrap();
+        let flags: Vec<_> = steps.iter().map(|step| (step.knob.0.as_str(), step.after.as_deref())).collect();
+        let flag = "cg:/mpset1/cpuset.cpus.partition";
+        assert_eq!(flags, [(flag, None), (flag, Some("root"))]);
+        if by_a_change {
+            // Any change that comes next repairs it.
+            create(&machine, &[1], SHARED).unwrap();
+        } else {
+            Writer::open(&machine).unwrap().settle().unwrap();
+        }
+        assert_eq!(made.read("cgroup/cpuset.cpus.effective"), "0-1");
+        assert_eq!(breaches(), Vec::<String>::new());
+        assert!(machine.settle().unwrap().is_empty());
+    }
+}
