@@ -2,9 +2,9 @@
 
 use crate::common::HandMade;
 use millpond_linux::LinuxMachine;
-use millpond_machine::facets::CreateOptions;
+use millpond_machine::facets::{CreateOptions, FenceWish};
 use millpond_machine::{Knobs, Machine, Writer};
-use millpond_model::{CpuId, PsetId, State};
+use millpond_model::{CpuId, Others, PsetId, Shelter, State};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
@@ -226,4 +226,36 @@ fn an_irqbalance_that_does_not_take_what_it_was_told_is_named() {
         notes[0].contains("it was told and did not take the list; it will move interrupts back"),
         "{notes:?}"
     );
+}
+
+#[test]
+fn a_fence_whose_group_another_program_removed_leaves_nothing_behind() {
+    for v1 in [false, true] {
+        let made = HandMade::new(4, v1);
+        made.file("proc/sys/kernel/watchdog_cpumask", "0-3\n");
+        let machine = made.machine();
+        let before = made.snapshot();
+        let shelter = Shelter { others: Others::Out, interrupts: true, watchdog: true, ..Shelter::default() };
+        let cpus = [CpuId(2), CpuId(3)];
+        let wish = FenceWish { name: "job".parse().unwrap(), profile: "own".into(), shelter, cpus: cpus.into() };
+        let writer = Writer::open(&machine).unwrap();
+        writer.commit(machine.fences().unwrap().prepare_fence(&wish, false).unwrap()).unwrap();
+        drop(writer);
+        assert_eq!(made.read("proc/irq/24/smp_affinity_list"), "0-1");
+        std::fs::remove_dir_all(made.dir.path().join(format!("{}/mpset1", made.group_root()))).unwrap();
+        assert!(machine.fences().unwrap().list().unwrap().is_empty(), "the fence has ended");
+        // What `doctor` lists, and `doctor --repair` or the next change does.
+        let steps = machine.settle().unwrap();
+        let restores = |what: &str, to: &str| {
+            steps.iter().any(|step| step.knob.0.contains(what) && step.after.as_deref() == Some(to))
+        };
+        assert!(restores("irq:24", "0-3") && restores("watchdog", "0-3"), "{steps:?}");
+        Writer::open(&machine).unwrap().settle().unwrap();
+        assert!(machine.journal().baselines().is_empty(), "{:?}", machine.journal().baselines());
+        let after = made.snapshot();
+        let is_restored = |path: &std::path::Path| path.starts_with("proc") || path.starts_with("sys");
+        for (path, text) in before.iter().filter(|(path, _)| is_restored(path)) {
+            assert_eq!(after.get(path), Some(text), "{}", path.display());
+        }
+    }
 }
