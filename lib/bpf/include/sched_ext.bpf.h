@@ -233,6 +233,10 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 	return scx_bpf_dsq_move_to_local___one(dsq);
 }
 
+/* From 6.19 on. Until 7.0 it may give a thread that has left the queue; nothing says that but what came with 7.1. */
+struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym __weak;
+#define CAN_PEEK (bpf_ksym_exists(scx_bpf_dsq_peek) && bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2___two))
+
 /* Until 6.18 the members of the thread are written, which later kernels warn of. */
 bool scx_bpf_task_set_slice___two(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime___two(struct task_struct *p, u64 vtime) __ksym __weak;

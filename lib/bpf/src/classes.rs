@@ -40,7 +40,7 @@ pub const LEVELS: usize = 101;
 pub const LEVEL_FIGURES: [&str; 8] =
     ["ran_ns", "begun", "waited_ns", "waited_max_ns", "expired", "boosted", "surrendered", "rescued"];
 /// Sums of a CPU, in the order of `struct cpu`.
-pub const SUMS: [&str; 12] = [
+pub const SUMS: [&str; 13] = [
     "direct",
     "preempting",
     "queued_bound",
@@ -53,10 +53,11 @@ pub const SUMS: [&str; 12] = [
     "next",
     "again",
     "deferred",
+    "spared",
 ];
 const CPU_WORDS: usize = 24;
 /// Where sums begin.
-const FIRST_SUM: usize = 10;
+const FIRST_SUM: usize = 11;
 /// Figures of the timer, in the order of `struct beat`.
 pub const BEAT: [&str; 4] = ["count", "chunks", "chunk_max_ns", "moved"];
 const BEAT_WORDS: usize = 16;
@@ -92,6 +93,8 @@ pub struct Options {
     pub rescue_ns: u64,
     /// The parent of a new process pays for it, as in Solaris.
     pub parent_pays: bool,
+    /// A wake-up by a program does not preempt a thread that began to run within this time; 0: it does.
+    pub parity_ns: u64,
     /// It is counted when a thread begins to run while a better one waits for its CPU.
     pub audit: bool,
     /// For tests: see `defect` in the program.
@@ -137,6 +140,7 @@ impl Classes {
                 options.audit.into(),
                 options.defect,
                 options.partial.into(),
+                options.parity_ns,
             ]);
             for map in ["cpus", "places"] {
                 opened.set_entries(map, entries(cpus));

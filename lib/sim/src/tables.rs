@@ -115,6 +115,10 @@ pub struct Tunables {
     /// A thread that waits where it last ran is not taken elsewhere for so many nanoseconds; 100,000 where it is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nosteal_nsec: Option<u64>,
+    /// A wake-up by a program does not preempt a thread that began to run within so many nanoseconds, as under `millpond schedd`; it does where
+    /// it is not set, the rule of Solaris.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wakeup_parity_nsec: Option<u64>,
     /// Threads of the class TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where it is not
     /// set.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +133,7 @@ impl Default for Tunables {
             lgrp_mem_pset_aware: 0,
             rechoose_interval: None,
             nosteal_nsec: None,
+            wakeup_parity_nsec: None,
             eevdf_slice_ns: None,
         }
     }

@@ -36,6 +36,9 @@
  * of the timer finds again, before the CPU has chosen, is `overdue`: the kernel has not left code that it does not preempt. Where that is deferred work of an
  * interrupt, during which no program runs, it is `deferred` instead.
  *
+ * Parity. Solaris' rule has each message to a better thread preempt its sender. So a wake-up by a program spares a thread that began to run less than
+ * `parity_ns` ago: the one that woke up waits in its queue until the CPU chooses, the next tick at the latest. Wake-ups by interrupts are not delayed.
+ *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
 #include "events.bpf.h"
@@ -57,7 +60,7 @@ s32 SEC("struct_ops/select_cpu") BPF_PROG(select_cpu, struct task_struct *p, s32
 	tc->woken = is_idle ? 2 : 1;
 	if (is_idle)
 		return cpu;
-	other = outranked_cpu(p, tc->st.pri, prev_cpu);
+	other = outranked_cpu(p, tc->st.pri, prev_cpu, sparing_from(tc));
 	return other >= 0 ? other : cpu;
 }
 
@@ -112,8 +115,8 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	struct task *tc = task_of(p);
 	s32 cpu = home_of(p), other;
 	struct cpu *c = cpu_of(cpu);
-	u64 key, now, queue;
-	bool bound, next, is_idle = tc && tc->woken == 2;
+	u64 key, now, queue, sparing = 0;
+	bool bound, next, is_idle = tc && tc->woken == 2, kick = false;
 
 	if (!tc || !c) {
 		dsq_insert(p, SCX_DSQ_LOCAL, 20000000, 0);
@@ -125,8 +128,10 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	key = now >> ARRIVAL_SHIFT;
 	if (tc->woken) {
 		tc->woken = 0;
+		sparing = sparing_from(tc);
 	} else if (enq_flags & ENQ(WAKEUP) || tc->fresh) {
 		wake(p, tc);
+		sparing = sparing_from(tc);
 	} else if (tc->end == UNDECIDED) {
 		if (tc->queued_at && tc->exec == X(p)->se.sum_exec_runtime) {
 			/* It has not run since it was queued. Its CPUs or its parameters changed: it keeps its place in line. */
@@ -167,9 +172,20 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags);
 			return;
 		}
+	} else if (score_of(c) < tc->st.pri && is_spared(c, sparing)) {
+		/* The next tick or switch takes it, or the next wake-up after that time. */
+		if (c->spared_by < tc->st.pri)
+			c->spared_by = tc->st.pri;
+		c->spared++;
+		if (tc->st.pri > local_level(c))
+			miss(c, tc->st.pri);
 	} else if (score_of(c) < tc->st.pri && !defect) {
 		/* Better than what runs there and than what was chosen to run there next: at once. */
-		if (c->chosen == VACANT ? c->pri != CHOOSING : CAN_REENQUEUE) {
+		if (c->spared_by >= tc->st.pri && c->chosen == VACANT) {
+			/* One that is as good has waited since it woke up. The CPU chooses. */
+			c->spared_by = VACANT;
+			kick = true;
+		} else if (c->chosen == VACANT ? c->pri != CHOOSING : CAN_REENQUEUE) {
 			c->crowded = c->chosen != VACANT;
 			c->chosen = tc->st.pri;
 			c->preempting++;
@@ -190,7 +206,9 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		c->bound = 1;
 		c->queued_bound++;
 		dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
-		if (scx_bpf_test_and_clear_cpu_idle(cpu))
+		if (kick)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		else if (scx_bpf_test_and_clear_cpu_idle(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
@@ -198,7 +216,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	c->queued_shared++;
 	c->shared = 1;
 	dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
-	if (defect == 2) {
+	if (kick || defect == 2) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
@@ -207,7 +225,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	if (enq_flags & ENQ(WAKEUP) && X(p)->nr_cpus_allowed > 1) {
 		/* It looked for a CPU before. One that has begun something worse since then did not see it in the queue. */
-		other = outranked_cpu(p, tc->st.pri, cpu);
+		other = outranked_cpu(p, tc->st.pri, cpu, sparing);
 		if (other >= 0)
 			scx_bpf_kick_cpu(other, SCX_KICK_PREEMPT);
 		return;
@@ -235,7 +253,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	if (!c || defect == 3)
 		return;
 	/* The local queue is empty. */
-	c->chosen = c->missed = VACANT;
+	c->chosen = c->missed = c->spared_by = VACANT;
 	c->line = NO_KEY;
 	c->crowded = 0;
 	c->better = NO_KEY;
@@ -345,6 +363,8 @@ void BPF_PROG(running, struct task_struct *p)
 	} else {
 		c->begun_key = key;
 		c->begun_tid = (u32)X(p)->pid;
+		c->begun_at = now;
+		c->spared_by = VACANT;
 		level = level_here(pri);
 		if (level) {
 			level->begun++;
@@ -394,6 +414,8 @@ void BPF_PROG(tick, struct task_struct *p)
 
 	if (!tc || !c || !beat)
 		return;
+	if (!hardirq_moved && preempt_count() & HARDIRQ)
+		hardirq_moved = 1;
 	if (tc->request) {
 		set_slice(p, 0);
 		return;
@@ -553,7 +575,7 @@ void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 
 static __always_inline void make_vacant(struct cpu *c)
 {
-	c->pri = c->chosen = c->missed = VACANT;
+	c->pri = c->chosen = c->missed = c->spared_by = VACANT;
 	c->line = c->better = NO_KEY;
 	c->online = 1;
 }

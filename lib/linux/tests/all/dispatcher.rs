@@ -84,6 +84,7 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
         whole: true,
         rescue: None,
         parent_pays: true,
+        parity: Nanos(0),
         timeout: Nanos::from_secs(30),
         audit: false,
     };

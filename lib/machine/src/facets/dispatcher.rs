@@ -59,6 +59,8 @@ pub struct SchedulerOptions {
     pub rescue: Option<Nanos>,
     /// The parent of a new process falls by a level and lets the child run first, as in Solaris.
     pub parent_pays: bool,
+    /// A wake-up by a program does not preempt a thread that began to run within this time; 0: it does, as in Solaris.
+    pub parity: Nanos,
     /// The kernel ends a scheduler that leaves a thread waiting for so long.
     pub timeout: Nanos,
     /// It is counted when a thread begins to run while a better one waits for its CPU.

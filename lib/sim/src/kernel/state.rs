@@ -40,6 +40,9 @@ pub struct Tunables {
     pub nosteal_nsec: u64,
     /// Priorities from here on preempt the kernel, and wait in the queue of the partition.
     pub kpreempt_pri: i16,
+    /// A wake-up by a program does not preempt a thread that began to run within so many nanoseconds. 0: it does, the rule of Solaris.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wakeup_parity_nsec: u64,
     /// How many ticks a thread may hold off preemption beyond its slice.
     pub hold_ticks: i64,
     /// Shared segments above so many KiB are placed at random.
@@ -58,6 +61,7 @@ impl Default for Tunables {
             rechoose_interval: 3,
             nosteal_nsec: 100_000,
             kpreempt_pri: 99,
+            wakeup_parity_nsec: 0,
             hold_ticks: 2,
             shm_random_kib: 8 * 1_024,
             mem_pset_aware: false,
@@ -74,6 +78,9 @@ pub struct Cpu {
     pub running: Option<ThreadId>,
     /// The priority of that thread, [`IDLE`] for none.
     pub dispatch_pri: i16,
+    /// When that thread began to run, in nanoseconds; kept where `wakeup_parity_nsec` needs it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub begun_at: u64,
     /// It was asked to switch, once it is in user mode.
     pub runrun: bool,
     /// It was asked to switch, also in the kernel.
@@ -217,6 +224,9 @@ pub struct Kernel {
     pub(super) counted: u64,
     /// The CPU whose doing has effects now.
     pub(super) at: Option<CpuIndex>,
+    /// A program wakes a thread up, which preempts no thread that began to run within `wakeup_parity_nsec`.
+    #[serde(skip)]
+    pub(super) sparing: bool,
     /// CPUs that have something to decide.
     pub(super) asked: CpuMask,
     /// CPUs that run a thread.
@@ -330,6 +340,7 @@ impl Kernel {
         let cpu = |&(lgroup, core): &(u32, u32)| Cpu {
             running: None,
             dispatch_pri: IDLE,
+            begun_at: 0,
             runrun: false,
             kprunrun: false,
             chosen_level: IDLE,
@@ -378,6 +389,7 @@ impl Kernel {
             clock_cpu: CpuIndex(0),
             counted: 0,
             at: None,
+            sparing: false,
             asked: CpuMask::default(),
             busy: CpuMask::default(),
             tick_start: CpuIndex(0),

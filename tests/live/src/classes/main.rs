@@ -2,7 +2,7 @@
 //! random.
 //!
 //! For virtual machines only, with `millpond schedd --whole` at work. `vectors` and `shares` need a machine with one CPU whose clock counts
-//! instructions, so that a slice is as long as it is.
+//! instructions, so that a slice is as long as it is. The vectors are of Solaris' rule for wake-ups (`--parity 0`).
 //!
 //! ```text
 //! live-classes --i-own-this-machine vectors

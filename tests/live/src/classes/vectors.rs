@@ -1,5 +1,7 @@
 //! The vectors of the reference's classes (§3.11) as experiments: processes on a machine with one CPU, and what the scheduler says of them.
 //!
+//! They are of Solaris' rules: `millpond schedd --parity 0`.
+//!
 //! Not here: V4 for a process that runs alone for ever and V5 with its 32,001 seconds are held against shorter tables; V10 (a thread that ran in the same tick goes to the
 //! front) is a difference that the guide names; V12 and V14 to V16 are of RT and of the kernel's own choice; V17 to V20 are of files.
 

@@ -1,10 +1,11 @@
-//! The test vectors of the reference (§3.11) and the rules around them.
+//! The test vectors of the reference (§3.11) and the rules around them, with the tunables of Solaris; [`parity`] has the exception.
 
 mod caps;
 mod eevdf;
 mod hardware;
 mod interrupts;
 mod order;
+mod parity;
 mod real_time;
 mod rules;
 mod shares;

@@ -1,4 +1,4 @@
-//! TS and IA: vectors V1 to V11.
+//! TS and IA: vectors V1 to V11, by Solaris' rule for wake-ups (`wakeup_parity_nsec` is 0).
 
 use super::*;
 use crate::kernel::RunState;
