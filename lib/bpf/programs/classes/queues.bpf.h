@@ -3,7 +3,7 @@
 #ifndef MILLPOND_CLASSES_QUEUES_BPF_H
 #define MILLPOND_CLASSES_QUEUES_BPF_H
 
-#include "state.bpf.h"
+#include "groups.bpf.h"
 
 /* The key of the first thread of a queue that may run on a CPU. */
 __noinline u64 first_key(u64 dsq, s32 cpu)
@@ -117,6 +117,16 @@ static __always_inline void insert_local(struct task_struct *p, struct task *tc,
 	dsq_insert(p, dsq, slice_of(&tc->st), flags);
 }
 
+/*
+ * It may run here only: it is bound, or in a section in which it must not migrate. Of what is just leaving its CPU only the counter says the latter; for the
+ * thread at hand our own program has added one.
+ */
+static __always_inline bool is_bound(struct task_struct *p)
+{
+	return X(p)->nr_cpus_allowed == 1 || (u64)X(p)->cpus_ptr != (u64)&X(p)->cpus_mask ||
+	       X(p)->migration_disabled > (p == bpf_get_current_task_btf());
+}
+
 /* Another queue of the set that has a thread for this CPU. */
 static __always_inline bool steal(struct cpu *c, s32 cpu, u64 own, u64 generations)
 {
@@ -152,6 +162,22 @@ __noinline int drain(u64 pair, s32 cpu)
 		bpf_for_each(scx_dsq, p, pair + (i ? YOUNG(generations) : OLD(generations)), 0)
 			if (scx_bpf_task_cpu(p) == cpu)
 				scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* The same of those that wait for their group. Each goes there again from the CPU that it comes to. */
+__noinline int drain_parked(u64 number, s32 cpu)
+{
+	struct group *g = group_of(number);
+	struct task_struct *p;
+
+	if (!g || !g->is_used)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, PARKED_DSQ(number), 0)
+		if (scx_bpf_task_cpu(p) == cpu)
+			scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
 	bpf_rcu_read_unlock();
 	return 0;
 }

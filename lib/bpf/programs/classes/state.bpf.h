@@ -220,6 +220,9 @@ struct task {
 	u64 rescued;
 	/* How often its rescue was prolonged. */
 	u64 prolonged;
+	/* The group that it is in, and `sum_exec_runtime` up to which that was charged: see groups.bpf.h. */
+	u64 group;
+	u64 paid;
 };
 #define UNDECIDED 2
 TASK_STORAGE(tasks, struct task);
