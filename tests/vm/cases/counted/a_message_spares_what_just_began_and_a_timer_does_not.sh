@@ -14,7 +14,7 @@ messages() {
 timer() {
     [ -x "$(command -v cyclictest)" ] || return 0
     cyclictest -i 5000 -l 300 --policy=other -q -h 20000 >timer.out 2>&1
-    late=$(awk '/^[0-9]/ { n[$1 + 0] = $2; all += $2 } END { for (us = 0; us < 20000; us++) { seen += n[us]; if (seen >= all * .99) break }; print us }' timer.out)
+    late=$(awk '/^[0-9]/ { sub(/^0+/, "", $1); sub(/^0+/, "", $2); n[$1 + 0] = $2; all += $2 } END { for (us = 0; us < 20000; us++) { seen += n[us]; if (seen >= all * .99) break }; print us }' timer.out)
     echo "figure: $1: p99 of a timer of 5 ms is $late us"
 }
 messages EEVDF
@@ -27,7 +27,7 @@ kill $spinners
 starts_schedd --whole
 messages schedd
 spared=$(sum spared) preempting=$(sum preempting)
-[ "$spared" -gt 1000 ] || fail "$spared wake-ups were delayed"
+[ "$spared" -gt 100 ] || fail "$spared wake-ups were delayed"
 spin 4
 sleep 3
 timer "schedd, beside four busy threads"
