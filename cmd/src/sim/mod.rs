@@ -95,8 +95,8 @@
 //! # Reboot
 //!
 //! `echo 'set ts_dispatch_extended=1' >> /etc/system` and `reboot` select the dispatch table of large servers. Tunables
-//! are hz, lgrp_mem_pset_aware, nosteal_nsec, rechoose_interval and ts_dispatch_extended; others are reported and have
-//! no effect.
+//! are hz, lgrp_mem_pset_aware, nosteal_nsec, rechoose_interval, ts_dispatch_extended and wakeup_parity_nsec; others are
+//! reported and have no effect. `wakeup_parity_nsec` is what `--parity` of millpond-schedd(8) sets, and 0 unless set.
 //!
 //! A reboot keeps files (`/etc/system`, `/etc/pooladm.conf`), enabled services, the default class (`dispadmin -d`),
 //! projects (`projadd -K`) and zone configurations (`zonecfg`). Sets, bindings, CPU states, `prctl` values, tables of

@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         hotplug_seq: read_to_string("/sys/kernel/sched_ext/hotplug_seq")?.trim().parse()?,
         rescue_ns: 2_000_000_000,
         parent_pays: true,
+        parity_ns: 0,
         audit: true,
         defect,
         bare,

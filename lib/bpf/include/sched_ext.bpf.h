@@ -30,6 +30,7 @@ typedef __s64 s64;
 #define SCX_SLICE_INF (~0ULL)
 #define SCX_KICK_IDLE 1ULL
 #define SCX_KICK_PREEMPT 2ULL
+#define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_OPS_ENQ_EXITING 4ULL
 #define SCX_OPS_ENQ_MIGRATION_DISABLED 16ULL
 #define SCX_TASK_QUEUED 1
@@ -40,6 +41,7 @@ enum scx_enq_flags {
 	SCX_ENQ_HEAD = 1ULL << 4,
 	SCX_ENQ_PREEMPT = 1ULL << 32,
 	SCX_ENQ_REENQ = 1ULL << 40,
+	SCX_ENQ_LAST = 1ULL << 41,
 };
 #define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
 
@@ -50,6 +52,26 @@ enum scx_exit_kind {
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct cgroup;
+struct kernfs_node___x {
+	u64 id;
+};
+struct cgroup___x;
+struct cgroup_subsys_state___x {
+	struct cgroup___x *cgroup;
+	struct cgroup_subsys_state___x *parent;
+};
+struct cgroup___x {
+	struct cgroup_subsys_state___x self;
+	struct kernfs_node___x *kn;
+	struct cgroup_subsys_state___x *subsys[16];
+};
+/* What the controller `cpu` has of a cgroup: the state of the controller is its first member. */
+struct task_group___x {
+	int idle;
+};
+enum cgroup_subsys_id {
+	cpu_cgrp_id = 1,
+};
 struct cpumask {
 	unsigned long bits[1];
 };
@@ -105,6 +127,13 @@ struct hrtimer_cpu_base___x {
 
 struct scx_init_task_args {
 	bool fork;
+	struct cgroup *cgroup;
+};
+struct scx_cgroup_init_args {
+	u32 weight;
+	u64 bw_period_us;
+	u64 bw_quota_us;
+	u64 bw_burst_us;
 };
 struct scx_exit_info {
 	enum scx_exit_kind kind;
@@ -125,6 +154,11 @@ struct sched_ext_ops {
 	u64 hotplug_seq;
 	u32 timeout_ms;
 	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	s32 (*cgroup_init)(struct cgroup *cgroup, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgroup);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_bandwidth)(struct cgroup *cgroup, u64 period_us, u64 quota_us, u64 burst_us);
+	void (*cgroup_set_idle)(struct cgroup *cgroup, bool idle);
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
@@ -164,6 +198,7 @@ struct bpf_timer {
 } __attribute__((aligned(8)));
 
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
+void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
@@ -233,7 +268,11 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 	return scx_bpf_dsq_move_to_local___one(dsq);
 }
 
-/* Until 6.18 the task's members are written directly; later kernels warn about that. */
+/* From 6.19 on. Until 7.0 it may give a thread that has left the queue; nothing says that but what came with 7.1. */
+struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym __weak;
+#define CAN_PEEK (bpf_ksym_exists(scx_bpf_dsq_peek) && bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2___two))
+
+/* Until 6.18 the members of the thread are written, which later kernels warn of. */
 bool scx_bpf_task_set_slice___two(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime___two(struct task_struct *p, u64 vtime) __ksym __weak;
 

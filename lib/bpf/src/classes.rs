@@ -27,11 +27,23 @@ const FLAGS: usize = 0;
 const HOTPLUG_SEQ: usize = 8;
 const TIMEOUT_MS: usize = 16;
 const CPU_RELEASE: usize = 24;
+/// Callbacks about cgroups, and where they are: a kernel that lacks one lacks what it is for.
+const GROUP_OPERATIONS: [(&str, usize); 5] = [
+    ("cgroup_init", 32),
+    ("cgroup_exit", 40),
+    ("cgroup_move", 48),
+    ("cgroup_set_bandwidth", 56),
+    ("cgroup_set_idle", 64),
+];
+/// Cgroups whose caps are kept at most, see the program.
+const GROUPS: u32 = 4096;
 /// The program that does what that callback does, and the function of kernels that want it so.
 const SWITCHED: &str = "switched";
 const REENQUEUE: &str = "scx_bpf_reenqueue_local___v2";
 /// Flags of every load, and that of partial mode.
 const EVERY_LOAD: u64 = 4 | 16;
+/// Flags of the one with rules: it is asked about the last thread that wants a CPU, too.
+const WITH_RULES: u64 = 2;
 const PARTIAL: u64 = 8;
 
 /// Levels, from -1 (SCHED_IDLE) to 99.
@@ -40,7 +52,7 @@ pub const LEVELS: usize = 101;
 pub const LEVEL_FIGURES: [&str; 8] =
     ["ran_ns", "begun", "waited_ns", "waited_max_ns", "expired", "boosted", "surrendered", "rescued"];
 /// Sums of a CPU, in the order of `struct cpu`.
-pub const SUMS: [&str; 12] = [
+pub const SUMS: [&str; 13] = [
     "direct",
     "preempting",
     "queued_bound",
@@ -53,10 +65,11 @@ pub const SUMS: [&str; 12] = [
     "next",
     "again",
     "deferred",
+    "spared",
 ];
 const CPU_WORDS: usize = 24;
 /// Where sums begin.
-const FIRST_SUM: usize = 10;
+const FIRST_SUM: usize = 11;
 /// Figures of the timer, in the order of `struct beat`.
 pub const BEAT: [&str; 4] = ["count", "chunks", "chunk_max_ns", "moved"];
 const BEAT_WORDS: usize = 16;
@@ -92,6 +105,8 @@ pub struct Options {
     pub rescue_ns: u64,
     /// The parent of a new process pays for it, as in Solaris.
     pub parent_pays: bool,
+    /// A wake-up by a program does not preempt a thread that began to run within this time; 0: it does.
+    pub parity_ns: u64,
     /// It is counted when a thread begins to run while a better one waits for its CPU.
     pub audit: bool,
     /// For tests: see `defect` in the program.
@@ -128,6 +143,9 @@ impl Classes {
         let operations = OPERATIONS[usize::from(options.bare)];
         let mut inherited = false;
         let by_tracepoint = !options.bare && Object::kernel_has(REENQUEUE);
+        let members = Object::members_of("sched_ext_ops");
+        let lacks = |callback: &str| !members.iter().any(|member| member == callback);
+        let lacking = GROUP_OPERATIONS.into_iter().filter(|(callback, _)| lacks(callback));
         let object = Object::open(IMAGE, |opened| {
             opened.set_constants(&[
                 cpus as u64,
@@ -137,6 +155,7 @@ impl Classes {
                 options.audit.into(),
                 options.defect,
                 options.partial.into(),
+                options.parity_ns,
             ]);
             for map in ["cpus", "places"] {
                 opened.set_entries(map, entries(cpus));
@@ -145,10 +164,15 @@ impl Classes {
             opened.set_entries("levels", entries(cpus.saturating_mul(LEVELS)));
             opened.set_entries(TABLES, 2);
             let flags = EVERY_LOAD | if options.partial { PARTIAL } else { 0 };
-            for operations in OPERATIONS {
-                opened.set_operation(operations, FLAGS, flags);
+            for (operations, more) in OPERATIONS.into_iter().zip([WITH_RULES, 0]) {
+                opened.set_operation(operations, FLAGS, flags | more);
                 opened.set_operation(operations, HOTPLUG_SEQ, options.hotplug_seq);
                 opened.set_operation(operations, TIMEOUT_MS, options.timeout_ms.into());
+            }
+            opened.set_entries("groups", GROUPS);
+            for (callback, at) in lacking {
+                opened.set_operation(OPERATIONS[0], at, 0);
+                opened.leave_out(callback);
             }
             if by_tracepoint {
                 OPERATIONS.iter().for_each(|operations| opened.set_operation(operations, CPU_RELEASE, 0));

@@ -44,13 +44,14 @@ pub fn parse(text: &str) -> (Vec<Setting>, Vec<Fault>) {
     (settings, faults)
 }
 
-/// The tunables of a simulated machine, with their minimum and maximum.
-pub const TUNABLES: [(&str, i64, i64); 5] = [
+/// The tunables of a simulated machine, with the least and the most that each may be.
+pub const TUNABLES: [(&str, i64, i64); 6] = [
     ("hz", 1, 10_000),
     ("lgrp_mem_pset_aware", 0, 1),
     ("nosteal_nsec", 0, 1_000_000_000),
     ("rechoose_interval", 0, 1_000_000),
     ("ts_dispatch_extended", -1, 1),
+    ("wakeup_parity_nsec", 0, 1_000_000_000),
 ];
 
 /// The settings of [`TUNABLES`] within their bounds, in order, and the lines without effect.

@@ -49,6 +49,8 @@ const EXT_SERVER: Release = (7, 0);
 const SCHED_EXT: Release = (6, 12);
 /// sched_ext has the functions that the scheduler of the classes calls, in a known form.
 const CLASS_SCHEDULER: Release = (6, 17);
+/// A scheduler of sched_ext is told of `cpu.idle` of cgroups.
+const IDLE_GROUPS: Release = (6, 19);
 
 impl Os {
     /// Whether partitions can be below cgroups that are no partitions.
@@ -132,6 +134,11 @@ impl Os {
     /// Why not, as the second half of a sentence.
     pub(crate) fn takes_class_scheduler(&self) -> Result<(), String> {
         self.is_at_least(CLASS_SCHEDULER)
+    }
+
+    /// Whether a scheduler is told of `cpu.idle` of cgroups.
+    pub(crate) fn tells_schedulers_of_idle_groups(&self) -> bool {
+        self.kernel >= IDLE_GROUPS
     }
 
     fn is_at_least(&self, (major, minor): Release) -> Result<(), String> {

@@ -26,6 +26,7 @@ impl Tunables {
             "hz" => self.hz = small,
             "lgrp_mem_pset_aware" => self.lgrp_mem_pset_aware = small,
             "nosteal_nsec" => self.nosteal_nsec = Some(unsigned),
+            "wakeup_parity_nsec" => self.wakeup_parity_nsec = Some(unsigned),
             "rechoose_interval" => self.rechoose_interval = Some(unsigned),
             _ => self.ts_dispatch_extended = i32::try_from(value).unwrap_or(0),
         }
@@ -212,6 +213,9 @@ mod tests {
         let tuned = Tunables::default().with_settings(text);
         assert_eq!((tuned.ts_dispatch_extended, tuned.hz, tuned.rechoose_interval), (1, 1_000, Some(0)));
         assert!(without(text).is_empty());
+        let tuned = Tunables::default().with_settings("set wakeup_parity_nsec=300000\n");
+        assert_eq!(crate::layout::tunables(&tuned).wakeup_parity_nsec, 300_000);
+        assert_eq!(crate::layout::tunables(&Tunables::default()).wakeup_parity_nsec, 0);
         assert_eq!(
             without("set maxusers=10\nset hz=0\nsat\n"),
             [

@@ -25,6 +25,7 @@ pub fn tunables(tuned: &tables::Tunables) -> Tunables {
         mem_pset_aware: tuned.lgrp_mem_pset_aware == 1,
         rechoose_interval: tuned.rechoose_interval.unwrap_or(usual.rechoose_interval),
         eevdf_slice_ns: tuned.eevdf_slice_ns,
+        wakeup_parity_nsec: tuned.wakeup_parity_nsec.unwrap_or(usual.wakeup_parity_nsec),
         nosteal_nsec: tuned.nosteal_nsec.unwrap_or(usual.nosteal_nsec),
         ..usual
     }

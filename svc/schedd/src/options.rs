@@ -15,7 +15,7 @@ pub const SPEC: Spec = Spec {
     section: 8,
     group: Group::Classes,
     forms: &[
-        "[--whole] [--rescue time|never] [--no-parent-pays] [--timeout time] [--audit] [--once] [--state-dir dir]",
+        "[--whole] [--rescue time|never] [--parity time] [--no-parent-pays] [--timeout time] [--audit] [--once] [--state-dir dir]",
         "--help | --version",
     ],
     flags: &[
@@ -23,6 +23,11 @@ pub const SPEC: Spec = Spec {
         Flag::long(
             "rescue",
             "a wait after which a thread runs for a clock tick whatever its level (5s; milliseconds without a unit)",
+        )
+        .value("time", ValueKind::Time),
+        Flag::long(
+            "parity",
+            "a program's wake-up preempts no thread that began to run within this time (300us; 0 is Solaris' rule)",
         )
         .value("time", ValueKind::Time),
         Flag::long("no-parent-pays", "a process that forks keeps its level and its CPU, unlike on Solaris"),
@@ -76,6 +81,8 @@ pub struct Options {
 const MILLI: u64 = 1_000_000;
 /// Without `--rescue`.
 const RESCUE: Nanos = Nanos::from_secs(5);
+/// Without `--parity`.
+const PARITY: Nanos = Nanos(300_000);
 /// What the kernel takes at most.
 const TIMEOUT: Nanos = Nanos::from_secs(30);
 
@@ -91,16 +98,18 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
     if let Some(word) = parsed.words().first() {
         return Err(format!("it takes no operand, and got `{word}`"));
     }
-    let time = |name: &str, text: &str| {
-        units::time(text, MILLI).filter(|time| time.0 >= MILLI).ok_or_else(|| {
+    let time_from = |name: &str, text: &str, least: u64| {
+        units::time(text, MILLI).filter(|time| time.0 >= least).ok_or_else(|| {
             format!("--{name} takes milliseconds or a time with a unit ({}), not `{text}`", units::NAMES)
         })
     };
+    let time = |name: &str, text: &str| time_from(name, text, MILLI);
     let rescue = match parsed.long_value("rescue").as_deref() {
         None => Some(RESCUE),
         Some("never") => None,
         Some(text) => Some(time("rescue", text)?),
     };
+    let parity = parsed.long_value("parity").map_or(Ok(PARITY), |text| time_from("parity", &text, 0))?;
     let timeout = parsed.long_value("timeout").map_or(Ok(TIMEOUT), |text| time("timeout", &text))?;
     if timeout > TIMEOUT {
         return Err("--timeout is at most 30s: the kernel takes no more".to_owned());
@@ -113,6 +122,7 @@ fn options(parsed: &Parsed) -> Result<Options, String> {
             whole: parsed.long("whole"),
             rescue,
             parent_pays: !parsed.long("no-parent-pays"),
+            parity,
             timeout,
             audit: parsed.long("audit"),
         },
@@ -143,6 +153,9 @@ mod tests {
         let all = run("--whole --rescue never --no-parent-pays --timeout 4s --audit --once");
         assert!(all.scheduler.whole && !all.scheduler.parent_pays && all.scheduler.audit && all.once);
         assert_eq!((all.scheduler.rescue, all.scheduler.timeout), (None, Nanos::from_secs(4)));
+        assert_eq!(plain.scheduler.parity, Nanos(300_000));
+        assert_eq!(run("--parity 0").scheduler.parity, Nanos(0));
+        assert_eq!(run("--parity 50us").scheduler.parity, Nanos(50_000));
         assert_eq!(run("--rescue 500").scheduler.rescue, Some(Nanos::from_millis(500)));
         assert_eq!(asked("--version").unwrap_err().status, 0);
     }
@@ -154,6 +167,10 @@ mod tests {
             (
                 "--rescue soon",
                 "--rescue takes milliseconds or a time with a unit (ns, us, ms, s, m, h or d), not `soon`",
+            ),
+            (
+                "--parity no",
+                "--parity takes milliseconds or a time with a unit (ns, us, ms, s, m, h or d), not `no`",
             ),
             ("--timeout 31s", "--timeout is at most 30s: the kernel takes no more"),
             (

@@ -5,6 +5,8 @@
 #   is_disabled                 whether no scheduler is loaded
 #   policy_of PID               print the number of its policy: 0 SCHED_OTHER, 7 SCHED_EXT
 #   runs PID...                 each of them gets CPU time before long
+#   uses PID...                 the percentage of a CPU that they use together is in $used
+#   uses_about PERCENT PID...   this must be it, a fifth more or less
 #   experiment WHAT...          what live-classes finds; its report is in the file said
 #   no_complaints               the kernel must not have reported a bug since the start of this case
 
@@ -45,6 +47,29 @@ runs() {
 }
 _has_run() {
     [ "$(cut -d ' ' -f 1 "/proc/$_pid/schedstat")" -gt "$_before" ]
+}
+_ran_ms() {
+    for _pid in "$@"; do cat "/proc/$_pid/schedstat"; done | awk '{ all += $1 } END { printf "%d\n", all / 1000000 }'
+}
+_up_ms() {
+    awk '{ printf "%d\n", $1 * 1000 }' /proc/uptime
+}
+uses() {
+    _ran=$(_ran_ms "$@") _up=$(_up_ms)
+    sleep 5
+    used=$((($(_ran_ms "$@") - _ran) * 100 / ($(_up_ms) - _up)))
+}
+uses_about() {
+    _percent=$1
+    shift
+    # What ran before a change is charged to it, and is over after a while.
+    sleep 2
+    uses "$@"
+    [ $((used * 5)) -ge $((_percent * 4)) ] && [ $((used * 5)) -le $((_percent * 6)) ] ||
+        fail "they use $used percent of a CPU, not $_percent"
+}
+_is_gone() {
+    ! [ -d /proc/$1 ] || grep -q '^State:.Z' /proc/$1/status
 }
 experiment() {
     _status=0

@@ -26,7 +26,13 @@ wakes_of_ia() {
     done
     WAKING_BY=
 }
-# More threads than CPUs, at a load of 90 %.
+# The same beside programs that pass messages for as long.
+wakes_beside_messages() {
+    millpond load hackbench --groups 1 --loops 1000000 >/dev/null &
+    measure "$1" wakes-messages wakes 0 "$ROUNDS" 0
+    kill -9 $!
+}
+# More threads than CPUs, which have work for nine tenths of the time.
 service() {
     all=
     for seed in $(seq "$ROUNDS"); do
@@ -38,7 +44,8 @@ service() {
 costs() {
     measure "$1" exchange exchange "$ROUNDS"
     for busy in 0 4; do measure "$1" "start-$busy" together $busy "$ROUNDS" 1 true; done
-    measure "$1" hackbench together 0 "$ROUNDS" 1 millpond load hackbench --groups 1
+    # Three seconds and more: in a shorter one the update of a second comes or not.
+    measure "$1" hackbench together 0 "$ROUNDS" 1 millpond load hackbench --groups 1 --loops 800
     if [ "$COMPILER" = yes ]; then measure "$1" build together 0 "$ROUNDS" 8 cc1 -fpreprocessed -quiet -O2 /unit.i -o /dev/null; fi
     service "$1"
 }
@@ -56,10 +63,12 @@ end() {
     wait $schedd
 }
 wakes eevdf 0 0 1 4 16 300
+wakes_beside_messages eevdf
 wakes slice 100 0 1 4 16 300
 costs eevdf
 begin
 wakes schedd 0 0 1 4 16 300
+wakes_beside_messages schedd
 wakes_of_ia 1 4 16 300
 costs schedd
 # Machine dc3 has the extended table.
@@ -73,4 +82,9 @@ fi
 end
 begin --no-parent-pays
 costs spared
+end
+begin --parity 0
+wakes exact 0 4
+wakes_beside_messages exact
+costs exact
 end

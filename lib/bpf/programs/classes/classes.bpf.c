@@ -7,7 +7,8 @@
  *
  *   wake-up ─▶ select_cpu ── an idle CPU, else the CPU that runs the lowest level
  *                  ▼
- *              enqueue ───── that CPU is idle, and nothing waits for it ─▶ its local queue
+ *              enqueue ───── its cgroup has used up its time ───────────▶ the queue of that cgroup, until its next period
+ *                  │         that CPU is idle, and nothing waits for it ─▶ its local queue
  *                  │         better than what it runs ───────────────────▶ its local queue, which preempts
  *                  │         may run on one CPU only ────────────────────▶ the queue of the CPU
  *                  └─────────────────────────────────────────────────────▶ the queue of its processor set
@@ -36,6 +37,9 @@
  * of the timer finds again, before the CPU has chosen, is `overdue`: the kernel has not left code that it does not preempt. Where that is deferred work of an
  * interrupt, during which no program runs, it is `deferred` instead.
  *
+ * Parity. Solaris' rule has each message to a better thread preempt its sender. So a wake-up by a program spares a thread that began to run less than
+ * `parity_ns` ago: the one that woke up waits in its queue until the CPU chooses, the next tick at the latest. Wake-ups by interrupts are not delayed.
+ *
  * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
  */
 #include "events.bpf.h"
@@ -57,7 +61,7 @@ s32 SEC("struct_ops/select_cpu") BPF_PROG(select_cpu, struct task_struct *p, s32
 	tc->woken = is_idle ? 2 : 1;
 	if (is_idle)
 		return cpu;
-	other = outranked_cpu(p, tc->st.pri, prev_cpu);
+	other = outranked_cpu(p, tc->st.pri, prev_cpu, sparing_from(tc));
 	return other >= 0 ? other : cpu;
 }
 
@@ -81,16 +85,6 @@ static __always_inline bool is_next(const struct task *tc, const struct cpu *c, 
 	return nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue_of(cpu)));
 }
 
-/*
- * It may run here only: it is bound, or in a section in which it must not migrate. Of what is just leaving its CPU only the counter says the latter; for the
- * thread at hand our own program has added one.
- */
-static __always_inline bool is_bound(struct task_struct *p)
-{
-	return X(p)->nr_cpus_allowed == 1 || (u64)X(p)->cpus_ptr != (u64)&X(p)->cpus_mask ||
-	       X(p)->migration_disabled > (p == bpf_get_current_task_btf());
-}
-
 /* A thread is queued for a CPU that will first run something worse: see `running`. */
 static __always_inline void miss(struct cpu *c, int pri)
 {
@@ -112,8 +106,8 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	struct task *tc = task_of(p);
 	s32 cpu = home_of(p), other;
 	struct cpu *c = cpu_of(cpu);
-	u64 key, now, queue;
-	bool bound, next, is_idle = tc && tc->woken == 2;
+	u64 key, now, queue, group, sparing = 0;
+	bool bound, next, is_idle = tc && tc->woken == 2, kick = false;
 
 	if (!tc || !c) {
 		dsq_insert(p, SCX_DSQ_LOCAL, 20000000, 0);
@@ -125,8 +119,10 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	key = now >> ARRIVAL_SHIFT;
 	if (tc->woken) {
 		tc->woken = 0;
+		sparing = sparing_from(tc);
 	} else if (enq_flags & ENQ(WAKEUP) || tc->fresh) {
 		wake(p, tc);
+		sparing = sparing_from(tc);
 	} else if (tc->end == UNDECIDED) {
 		if (tc->queued_at && tc->exec == X(p)->se.sum_exec_runtime) {
 			/* It has not run since it was queued. Its CPUs or its parameters changed: it keeps its place in line. */
@@ -151,6 +147,17 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	key = place_of(p, tc, key);
 	tc->queued_at = now;
+	group = waits_for_group(p, tc);
+	if (group) {
+		/* Nothing is left for it. */
+		tc->end = UNDECIDED;
+		tc->dsq = 0;
+		dsq_insert_vtime(p, PARKED_DSQ(group), slice_of(&tc->st), key, enq_flags);
+		return;
+	}
+	/* It was the last one, and the CPU is about to idle: what waits is to be looked at again. */
+	if (enq_flags & ENQ(LAST))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	bound = is_bound(p);
 	next = bound && is_next(tc, c, cpu, enq_flags);
 	tc->end = UNDECIDED;
@@ -167,9 +174,20 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			insert_local(p, tc, SCX_DSQ_LOCAL, key, enq_flags);
 			return;
 		}
+	} else if (score_of(c) < tc->st.pri && is_spared(c, sparing)) {
+		/* The next tick or switch takes it, or the next wake-up after that time. */
+		if (c->spared_by < tc->st.pri)
+			c->spared_by = tc->st.pri;
+		c->spared++;
+		if (tc->st.pri > local_level(c))
+			miss(c, tc->st.pri);
 	} else if (score_of(c) < tc->st.pri && !defect) {
 		/* Better than what runs there and than what was chosen to run there next: at once. */
-		if (c->chosen == VACANT ? c->pri != CHOOSING : CAN_REENQUEUE) {
+		if (c->spared_by >= tc->st.pri && c->chosen == VACANT) {
+			/* One that is as good has waited since it woke up. The CPU chooses. */
+			c->spared_by = VACANT;
+			kick = true;
+		} else if (c->chosen == VACANT ? c->pri != CHOOSING : CAN_REENQUEUE) {
 			c->crowded = c->chosen != VACANT;
 			c->chosen = tc->st.pri;
 			c->preempting++;
@@ -190,7 +208,9 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		c->bound = 1;
 		c->queued_bound++;
 		dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
-		if (scx_bpf_test_and_clear_cpu_idle(cpu))
+		if (kick)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		else if (scx_bpf_test_and_clear_cpu_idle(cpu))
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
@@ -198,7 +218,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	c->queued_shared++;
 	c->shared = 1;
 	dsq_insert_vtime(p, tc->dsq + YOUNG(generations_now()), slice_of(&tc->st), key, enq_flags);
-	if (defect == 2) {
+	if (kick || defect == 2) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
@@ -207,7 +227,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	if (enq_flags & ENQ(WAKEUP) && X(p)->nr_cpus_allowed > 1) {
 		/* It looked for a CPU before. One that has begun something worse since then did not see it in the queue. */
-		other = outranked_cpu(p, tc->st.pri, cpu);
+		other = outranked_cpu(p, tc->st.pri, cpu, sparing);
 		if (other >= 0)
 			scx_bpf_kick_cpu(other, SCX_KICK_PREEMPT);
 		return;
@@ -235,7 +255,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 	if (!c || defect == 3)
 		return;
 	/* The local queue is empty. */
-	c->chosen = c->missed = VACANT;
+	c->chosen = c->missed = c->spared_by = VACANT;
 	c->line = NO_KEY;
 	c->crowded = 0;
 	c->better = NO_KEY;
@@ -244,12 +264,18 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		if (tc) {
 			charge(prev, tc);
 			update_running(tc);
+			reclassify(prev, tc);
 			if (REQUEST_KIND(tc->request) == REQUEST_PAY)
 				c->forks++;
 			take_request(prev, tc, RULE_OUTRANKED);
 			if (tc->end == UNDECIDED)
 				tc->end = preempt(tc);
 			mine = place_of(prev, tc, scx_bpf_now() >> ARRIVAL_SHIFT);
+			if (waits_for_group(prev, tc)) {
+				/* Nothing is left for it: it leaves as one that goes to sleep. */
+				set_slice(prev, 0);
+				tc = NULL;
+			}
 		}
 	}
 	/* Nothing to compare: the usual case when a thread goes to sleep. */
@@ -262,9 +288,10 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 			c->shared = !is_empty(QUEUE_DSQ(queue));
 		return;
 	}
-	bound = c->bound ? best_key(CPU_DSQ(cpu), cpu, generations) : NO_KEY;
-	if (bound == NO_KEY)
-		c->bound = 0;
+	/* A timer may put a thread there meanwhile, and says so afterwards. */
+	bound = __sync_lock_test_and_set(&c->bound, 0) ? best_key(CPU_DSQ(cpu), cpu, generations) : NO_KEY;
+	if (bound != NO_KEY)
+		c->bound = 1;
 	shared = best_key(QUEUE_DSQ(queue), cpu, generations);
 	/* No better thread waits, nor an equal one that is before it in line: it goes on. */
 	if (tc && mine < bound && mine < shared) {
@@ -345,6 +372,8 @@ void BPF_PROG(running, struct task_struct *p)
 	} else {
 		c->begun_key = key;
 		c->begun_tid = (u32)X(p)->pid;
+		c->begun_at = now;
+		c->spared_by = VACANT;
 		level = level_here(pri);
 		if (level) {
 			level->begun++;
@@ -394,6 +423,8 @@ void BPF_PROG(tick, struct task_struct *p)
 
 	if (!tc || !c || !beat)
 		return;
+	if (!hardirq_moved && preempt_count() & HARDIRQ)
+		hardirq_moved = 1;
 	if (tc->request) {
 		set_slice(p, 0);
 		return;
@@ -404,6 +435,13 @@ void BPF_PROG(tick, struct task_struct *p)
 		if (update_running(tc) | look_at_terminal(p, tc, RULE_RUNNING))
 			set_slice(p, CAN_REENQUEUE || c->line == NO_KEY ? slice_of(&tc->st) : 0);
 		c->brief = slice_of(&tc->st) <= SECOND;
+	}
+	if (cap_of(tc)) {
+		pay(p, tc);
+		if (waits_for_group(p, tc)) {
+			set_slice(p, 0);
+			return;
+		}
 	}
 	/* Who is rescued goes before all others for its whole slice: one that was stopped in the kernel holds up others until it is through. */
 	if (c->pri == FIRST && X(p)->scx.slice) {
@@ -510,11 +548,12 @@ s32 BPF_PROG(init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task *tc = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE), *parent;
 	struct rule_tables *t = tables_now();
-	u64 tid = X(p)->pid;
-	struct wish *wish;
 
 	if (!tc || !t)
 		return -12;
+	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
+		tc->group = number_of(id_of(args->cgroup));
+	tc->paid = X(p)->se.sum_exec_runtime;
 	tc->beat = beats_now();
 	tc->end = UNDECIDED;
 	tc->exec = X(p)->se.sum_exec_runtime;
@@ -522,12 +561,7 @@ s32 BPF_PROG(init_task, struct task_struct *p, struct scx_init_task_args *args)
 	parent = args->fork ? task_of(bpf_get_current_task_btf()) : NULL;
 	if (!parent) {
 		classify(p, tc);
-		wish = bpf_map_lookup_elem(&wishes, &tid);
-		if (wish && wish->start == X(p)->start_boottime / USER_TICK) {
-			tc->request_quantum = wish->request_quantum;
-			tc->request = wish->request;
-			tc->wished = 1;
-		}
+		recall(p, tc);
 		return 0;
 	}
 	tc->fresh = 1;
@@ -545,6 +579,8 @@ void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 	struct level *level = tc ? level_here(tc->st.pri) : NULL;
 	u64 tid = X(p)->pid;
 
+	if (tc)
+		pay(p, tc);
 	if (tc && tc->wished && X(p)->flags & PF_EXITING)
 		bpf_map_delete_elem(&wishes, &tid);
 	if (level)
@@ -553,7 +589,7 @@ void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 
 static __always_inline void make_vacant(struct cpu *c)
 {
-	c->pri = c->chosen = c->missed = VACANT;
+	c->pri = c->chosen = c->missed = c->spared_by = VACANT;
 	c->line = c->better = NO_KEY;
 	c->online = 1;
 }
@@ -576,18 +612,24 @@ SEC("struct_ops.s/cpu_offline")
 void BPF_PROG(cpu_offline, s32 cpu)
 {
 	struct cpu *c = cpu_of(cpu);
+	u64 number;
 
 	if (!c)
 		return;
 	c->online = 0;
 	drain(CPU_DSQ(cpu), cpu);
 	drain(QUEUE_DSQ(queue_of(cpu)), cpu);
+	bpf_for(number, 1, MOST_GROUPS) {
+		if (number >= group_end)
+			break;
+		drain_parked(number, cpu);
+	}
 }
 
 SEC("struct_ops.s/init")
 s32 BPF_PROG(init)
 {
-	struct timer_value *value;
+	struct timer_value *value, *group_value;
 	struct beat *beat = beat_here();
 	u32 zero = 0;
 	s32 i, error;
@@ -607,8 +649,11 @@ s32 BPF_PROG(init)
 			make_vacant(c);
 	}
 	value = bpf_map_lookup_elem(&timers, &zero);
-	if (!value || !beat)
+	group_value = bpf_map_lookup_elem(&group_timers, &zero);
+	if (!value || !group_value || !beat)
 		return -2;
+	bpf_timer_init(&group_value->timer, &group_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&group_value->timer, on_group_timer);
 	beat->due = bpf_ktime_get_ns() + SECOND;
 	bpf_timer_init(&value->timer, &timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&value->timer, on_timer);
@@ -648,12 +693,17 @@ struct sched_ext_ops millpond = {
 	.yield = (void *)yield,
 	.set_weight = (void *)set_weight,
 	.cpu_release = (void *)cpu_release,
+	.cgroup_init = (void *)cgroup_init,
+	.cgroup_exit = (void *)cgroup_exit,
+	.cgroup_move = (void *)cgroup_move,
+	.cgroup_set_bandwidth = (void *)cgroup_set_bandwidth,
+	.cgroup_set_idle = (void *)cgroup_set_idle,
 	.init_task = (void *)init_task,
 	.cpu_online = (void *)cpu_online,
 	.cpu_offline = (void *)cpu_offline,
 	.init = (void *)init,
 	.exit = (void *)ended,
-	.flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.name = "millpond",
 };

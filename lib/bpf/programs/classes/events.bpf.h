@@ -3,7 +3,12 @@
 #ifndef MILLPOND_CLASSES_EVENTS_BPF_H
 #define MILLPOND_CLASSES_EVENTS_BPF_H
 
-#include "state.bpf.h"
+#include "groups.bpf.h"
+
+static __always_inline bool is_background(struct task_struct *p, const struct task *tc)
+{
+	return X(p)->policy == POLICY_IDLE || is_in_background(tc);
+}
 
 /* The class that a thread has by itself. */
 static __always_inline void classify(struct task_struct *p, struct task *tc)
@@ -16,7 +21,7 @@ static __always_inline void classify(struct task_struct *p, struct task *tc)
 	tc->nice = nice;
 	if (X(p)->flags & PF_KTHREAD)
 		rule_enter(&tc->st, t, RULE_SYS, 0, RULE_SYS_LOWEST - (nice < 0 ? nice : 0), 0, 0);
-	else if (X(p)->policy == POLICY_IDLE)
+	else if (is_background(p, tc))
 		rule_enter(&tc->st, t, RULE_IDLE, 0, 0, 0, 0);
 	else
 		rule_enter(&tc->st, t, RULE_TS, upri, upri, 0, 0);
@@ -36,6 +41,7 @@ static __always_inline int charge(struct task_struct *p, struct task *tc)
 	tc->exec = now;
 	if (!ran)
 		return 0;
+	pay(p, tc);
 	level = level_here(pri);
 	if (level)
 		level->ran_ns += ran;
@@ -189,13 +195,29 @@ static __always_inline int take_request(struct task_struct *p, struct task *tc, 
 	return 1;
 }
 
-/* SCHED_IDLE came or went, or a thread of the kernel became a program. */
+/* A request that was made for this thread, or for one that it descends from, before this scheduler was loaded or while it was idle. */
+static __always_inline void recall(struct task_struct *p, struct task *tc)
+{
+	u64 tid = X(p)->pid;
+	struct wish *wish = bpf_map_lookup_elem(&wishes, &tid);
+
+	if (!wish || wish->start != X(p)->start_boottime / USER_TICK)
+		return;
+	tc->request_quantum = wish->request_quantum;
+	tc->request = wish->request;
+	tc->wished = 1;
+}
+
+/* SCHED_IDLE or an idle group came or went, or a thread of the kernel became a program. */
 static __always_inline void reclassify(struct task_struct *p, struct task *tc)
 {
-	int is_idle = X(p)->policy == POLICY_IDLE, is_kernel = (X(p)->flags & PF_KTHREAD) != 0;
+	int is_idle = is_background(p, tc), is_kernel = (X(p)->flags & PF_KTHREAD) != 0, was_idle = tc->st.klass == RULE_IDLE;
 
-	if (is_kernel != (tc->st.klass == RULE_SYS) || (is_idle && !is_kernel) != (tc->st.klass == RULE_IDLE))
-		classify(p, tc);
+	if (is_kernel == (tc->st.klass == RULE_SYS) && (is_idle && !is_kernel) == was_idle)
+		return;
+	classify(p, tc);
+	if (was_idle)
+		recall(p, tc);
 }
 
 /* A thread becomes runnable. */

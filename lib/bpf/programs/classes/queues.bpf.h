@@ -3,7 +3,7 @@
 #ifndef MILLPOND_CLASSES_QUEUES_BPF_H
 #define MILLPOND_CLASSES_QUEUES_BPF_H
 
-#include "state.bpf.h"
+#include "groups.bpf.h"
 
 /* The key of the first thread of a queue that may run on a CPU. */
 __noinline u64 first_key(u64 dsq, s32 cpu)
@@ -12,8 +12,16 @@ __noinline u64 first_key(u64 dsq, s32 cpu)
 	u64 key = NO_KEY;
 	int looked = 0;
 
-	if (!scx_bpf_dsq_nr_queued(dsq))
+	if (CAN_PEEK) {
+		/* Without the lock of the queue. */
+		p = scx_bpf_dsq_peek(dsq);
+		if (!p)
+			return key;
+		if (bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr))
+			return X(p)->scx.dsq_vtime;
+	} else if (!scx_bpf_dsq_nr_queued(dsq)) {
 		return key;
+	}
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		if (bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
 			key = X(p)->scx.dsq_vtime;
@@ -59,8 +67,23 @@ static __always_inline s64 score_of(struct cpu *c)
 	return c->pri > c->chosen ? c->pri : c->chosen;
 }
 
-/* The CPU that runs, or will run, the lowest level below `pri`, from a CPU on; -1 when there is none. */
-static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 from)
+/* A thread that wakes up spares those that began to run after this moment. 0: it spares none, as threads of the kernel do, and what an interrupt wakes. */
+static __always_inline u64 sparing_from(const struct task *tc)
+{
+	return parity_ns && tc->st.klass != RULE_SYS && is_woken_by_program() ? scx_bpf_now() - parity_ns : 0;
+}
+
+/*
+ * Whether what a CPU runs is spared. SCHED_IDLE never is, nor a thread whose slice does not end soon: nothing else may end it, as where the kernel stops the
+ * clock tick. A thread that was chosen has not begun.
+ */
+static __always_inline bool is_spared(const struct cpu *c, u64 from)
+{
+	return from && c->brief && c->pri > RULE_BACKGROUND && c->chosen == VACANT && (s64)(c->begun_at - from) > 0;
+}
+
+/* The CPU that runs, or will run, the lowest level below `pri`, from a CPU on, and does not spare it; -1 when there is none. */
+static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 from, u64 sparing)
 {
 	s64 lowest = pri;
 	u32 cpu = from;
@@ -73,7 +96,7 @@ static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 fro
 
 		if (!place || !c)
 			break;
-		if (c->online && score_of(c) < lowest && bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
+		if (c->online && score_of(c) < lowest && !is_spared(c, sparing) && bpf_cpumask_test_cpu(cpu, X(p)->cpus_ptr)) {
 			lowest = score_of(c);
 			best = cpu;
 			if (lowest <= RULE_BACKGROUND)
@@ -92,6 +115,16 @@ static __always_inline void insert_local(struct task_struct *p, struct task *tc,
 	tc->dsq = 0;
 	set_vtime(p, key);
 	dsq_insert(p, dsq, slice_of(&tc->st), flags);
+}
+
+/*
+ * It may run here only: it is bound, or in a section in which it must not migrate. Of what is just leaving its CPU only the counter says the latter; for the
+ * thread at hand our own program has added one.
+ */
+static __always_inline bool is_bound(struct task_struct *p)
+{
+	return X(p)->nr_cpus_allowed == 1 || (u64)X(p)->cpus_ptr != (u64)&X(p)->cpus_mask ||
+	       X(p)->migration_disabled > (p == bpf_get_current_task_btf());
 }
 
 /* Another queue of the set that has a thread for this CPU. */
@@ -129,6 +162,22 @@ __noinline int drain(u64 pair, s32 cpu)
 		bpf_for_each(scx_dsq, p, pair + (i ? YOUNG(generations) : OLD(generations)), 0)
 			if (scx_bpf_task_cpu(p) == cpu)
 				scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* The same of those that wait for their group. Each goes there again from the CPU that it comes to. */
+__noinline int drain_parked(u64 number, s32 cpu)
+{
+	struct group *g = group_of(number);
+	struct task_struct *p;
+
+	if (!g || !g->is_used)
+		return 0;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, PARKED_DSQ(number), 0)
+		if (scx_bpf_task_cpu(p) == cpu)
+			scx_bpf_dsq_move(&___it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
 	bpf_rcu_read_unlock();
 	return 0;
 }

@@ -39,8 +39,13 @@
 #define POLICY_EXT 7
 /* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
 #define PRIO_NORMAL 100
-/* In the count of what keeps a CPU from choosing: a softirq is being served. */
+/*
+ * Bits in the count of what keeps a CPU from choosing: a softirq is being served, or a hardware interrupt. Linux 7.3 moved the latter, and counts something
+ * else where they were; those of 7.3 were never set before.
+ */
 #define SOFTIRQ_SERVED 0x100
+#define HARDIRQ 0x0f000000
+#define HARDIRQ_BEFORE_7_3 0x000f0000
 
 /* Words that the loader sets, all of 64 bits. */
 const volatile u64 nr_cpus = 1;
@@ -56,6 +61,12 @@ const volatile u64 defect = 0;
 /* Only threads with the policy SCHED_EXT are ours; all others go before them. */
 const volatile u64 partial = 0;
 
+/* A wake-up by a program does not preempt a thread that began to run within so many nanoseconds; 0: it does, as in Solaris. */
+const volatile u64 parity_ns = 0;
+
+/* 1: hardware interrupts have the bits of 7.3. No type of the kernel says so: a clock tick finds it, which is such an interrupt. */
+u64 hardirq_moved = 0;
+
 /* Two copies of the tables, and which one holds: `chosen` of the settings. A writer fills the other one first. */
 ARRAY(tables, struct rule_tables, 0);
 
@@ -64,7 +75,7 @@ enum setting { CHOSEN_TABLES, SETTINGS };
 ARRAY(settings, u64, BPF_F_MMAPABLE);
 
 /*
- * Of a CPU: two cache lines, so that CPUs do not slow each other. It is written while the lock of its run queue is held. src/classes.rs has the same order.
+ * Of a CPU: three cache lines, so that CPUs do not slow each other. It is written while the lock of its run queue is held. src/classes.rs has the same order.
  */
 struct cpu {
 	/* The level that runs, or VACANT, CHOOSING, OUTRANKED. */
@@ -75,18 +86,21 @@ struct cpu {
 	s64 missed;
 	/* The key of the thread in the local queue that is the next in line, see is_next; NO_KEY for none. */
 	u64 line;
-	u32 online;
+	u8 online;
+	/* 1: a second thread was put into the local queue before a chosen one. */
+	u8 crowded;
+	/* 1: the slice of what runs ends within a second. */
+	u8 brief;
 	/* Not 0: something may wait in the queue of this CPU. */
 	u32 bound;
 	/* The machine's only CPU. Not 0: something may wait in the queue of its set. */
 	u32 shared;
-	/* 1: a second thread was put into the local queue before a chosen one. */
-	u32 crowded;
-	/* 1: the slice of what runs ends within a second. */
-	u32 brief;
-	/* The thread that began to run last, and its key then. */
-	u32 begun_tid;
+	/* The best level that woke up since this CPU chose, and did not preempt because of `parity_ns`; VACANT for none. */
+	s32 spared_by;
+	/* The thread that began to run last, and its key and the time then. */
+	u64 begun_tid;
 	u64 begun_key;
+	u64 begun_at;
 	/* The key of the better thread that the last tick found, if this CPU has not chosen since; else NO_KEY. */
 	u64 better;
 	/* In which interrupt of the timer that was. */
@@ -104,11 +118,11 @@ struct cpu {
 	u64 passed_over;
 	u64 overdue;
 	/* How often a thread stood next in line on its CPU; how often one began that a better one had missed by moments, and the CPU was told to ask again; how
-	 * often the CPU could not choose until a second interrupt of the timer because of deferred work. */
+	 * often the CPU could not choose until a second interrupt of the timer because of deferred work; how often a wake-up did not preempt. */
 	u64 next;
 	u64 again;
 	u64 deferred;
-	u64 more[2];
+	u64 spared;
 };
 ARRAY(cpus, struct cpu, BPF_F_MMAPABLE);
 
@@ -206,6 +220,9 @@ struct task {
 	u64 rescued;
 	/* How often its rescue was prolonged. */
 	u64 prolonged;
+	/* The group that it is in, and `sum_exec_runtime` up to which that was charged: see groups.bpf.h. */
+	u64 group;
+	u64 paid;
 };
 #define UNDECIDED 2
 TASK_STORAGE(tasks, struct task);
@@ -267,18 +284,34 @@ static __always_inline u64 interrupts_here(void)
 	return base->nr_events;
 }
 
-/*
- * Whether this interrupt came into deferred work of another one (softirq), which the kernel does to its end before a CPU can choose. Where the count is not
- * a variable of the CPU (arm64) that is not known.
- */
-static __always_inline int is_in_deferred_work(void)
+/* The count of what keeps this CPU from choosing. 0 where it is not a variable of the CPU (arm64). */
+static __always_inline u32 preempt_count(void)
 {
 	int *count;
 
 	if (!bpf_ksym_exists(&__preempt_count))
 		return 0;
 	count = bpf_this_cpu_ptr(&__preempt_count);
-	return *count & SOFTIRQ_SERVED;
+	return *count;
+}
+
+/* Whether this interrupt came into deferred work of another one (softirq), which the kernel does to its end before a CPU can choose. */
+static __always_inline bool is_in_deferred_work(void)
+{
+	return preempt_count() & SOFTIRQ_SERVED;
+}
+
+/*
+ * Whether a program is what wakes a thread up here, and not an interrupt or a thread of the kernel, which does what an interrupt left to it. Where that is
+ * not known, it is none.
+ */
+static __always_inline bool is_woken_by_program(void)
+{
+	const u32 interrupts = SOFTIRQ_SERVED | HARDIRQ | (hardirq_moved ? 0 : HARDIRQ_BEFORE_7_3);
+
+	if (!bpf_ksym_exists(&__preempt_count) || preempt_count() & interrupts)
+		return false;
+	return !(bpf_get_current_task_btf()->flags & PF_KTHREAD);
 }
 
 static __always_inline struct level *level_here(int pri)

@@ -4,6 +4,7 @@
 #define MILLPOND_CLASSES_WAITING_BPF_H
 
 #include "events.bpf.h"
+#include "queues.bpf.h"
 
 /* The key of a thread in the old queue that it is to have in the young one; 0 for the one it has. */
 static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const struct rule_tables *t, const struct beat *beat, u64 now)
@@ -12,6 +13,11 @@ static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const
 
 	if (!tc || !tc->queued_at || tc->rescued)
 		return 0;
+	if (tc->st.klass == RULE_IDLE && !is_background(p, tc)) {
+		/* Its group is idle no longer. It learns of that when it runs. */
+		tc->rescued = 1;
+		return key_of(FIRST, RULE_BACK, 0);
+	}
 	if (rescue_ns && now > tc->queued_at && now - tc->queued_at > rescue_ns) {
 		tc->rescued = 1;
 		COUNT_LEVEL(tc->st.pri, rescued);
@@ -129,6 +135,101 @@ static int on_timer(void *map, int *key, struct bpf_timer *timer)
 	took = bpf_ktime_get_ns() - from;
 	if (took > beat->chunk_max_ns)
 		beat->chunk_max_ns = took;
+	return 0;
+}
+
+/* A thread that waited for its group goes to where it waits for a CPU. */
+static __always_inline void release(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct task *tc, u64 key)
+{
+	s32 cpu = scx_bpf_task_cpu(p), idle;
+	struct cpu *c = cpu_of(cpu);
+	bool bound = nr_cpus > 1 && is_bound(p);
+
+	if (!c)
+		return;
+	if (key)
+		scx_bpf_dsq_move_set_vtime(it, key);
+	tc->dsq = bound ? CPU_DSQ(cpu) : QUEUE_DSQ(queue_of(cpu));
+	scx_bpf_dsq_move_vtime(it, p, tc->dsq + YOUNG(generations_now()), 0);
+	if (bound)
+		__sync_lock_test_and_set(&c->bound, 1);
+	else
+		c->shared = 1;
+	if (bound || nr_cpus == 1)
+		idle = scx_bpf_test_and_clear_cpu_idle(cpu) ? cpu : -1;
+	else
+		idle = scx_bpf_pick_idle_cpu(X(p)->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+}
+
+/* Threads that wait for a group go on that have something left, and those that are rescued. 0: there are more. */
+__noinline int release_parked(u64 number, u64 until)
+{
+	struct rule_tables *t = tables_now();
+	struct beat *beat = beat_here();
+	struct task_struct *p;
+	u64 now = scx_bpf_now();
+	int done = 1;
+
+	if (!t || !beat || !scx_bpf_dsq_nr_queued(PARKED_DSQ(number)))
+		return 1;
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, PARKED_DSQ(number), 0) {
+		struct task *tc = task_of(p);
+		u64 key = new_key(p, tc, t, beat, now);
+
+		if (tc && !waits_for_group(p, tc))
+			release(&___it, p, tc, key);
+		if (bpf_ktime_get_ns() > until) {
+			done = 0;
+			break;
+		}
+	}
+	bpf_rcu_read_unlock();
+	return done;
+}
+
+/* The periods of a group that are over. */
+static __always_inline void refill(struct group *g, u64 now)
+{
+	u64 periods = g->due && now > g->due ? (now - g->due) / g->period + 1 : 1, more;
+	s64 left = g->left, most = g->quota + g->burst;
+
+	if (periods > 1000)
+		periods = 1000;
+	more = periods * g->quota;
+	if (left + (s64)more > most)
+		more = most > left ? most - left : 0;
+	__sync_fetch_and_add(&g->left, more);
+	/* Periods of the same length end at the same time. */
+	g->due = now - now % g->period + g->period;
+}
+
+static int on_group_timer(void *map, int *key, struct bpf_timer *timer)
+{
+	u64 now = bpf_ktime_get_ns(), next = now + SECOND, number, until = now + CHUNK_NS;
+	bool any = false;
+
+	bpf_for(number, 1, MOST_GROUPS) {
+		struct group *g = group_of(number);
+
+		if (number >= group_end)
+			break;
+		if (!g || !g->is_used)
+			continue;
+		if (g->quota && g->period) {
+			any = true;
+			if (now >= g->due)
+				refill(g, now);
+			if (g->due < next)
+				next = g->due;
+		}
+		if (!release_parked(number, until))
+			next = now + BETWEEN_CHUNKS;
+	}
+	if (any || next < now + SECOND)
+		bpf_timer_start(timer, next > now ? next - now : 1, 0);
 	return 0;
 }
 

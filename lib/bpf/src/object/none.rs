@@ -63,6 +63,11 @@ impl Object {
         false
     }
 
+    #[must_use]
+    pub fn members_of(_: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     pub fn attach(&mut self, _: &str) -> Result<(), Refused> {
         match self.never {}
     }

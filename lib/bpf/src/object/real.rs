@@ -1,7 +1,10 @@
 //! Objects loaded through libbpf.
 
 use crate::{Image, MappedWords, Refused};
-use libbpf_rs::btf::{Btf, types::Func};
+use libbpf_rs::btf::{
+    Btf,
+    types::{Func, Struct},
+};
 use libbpf_rs::{
     ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel, ProgramMut,
     RingBuffer, RingBufferBuilder,
@@ -137,7 +140,16 @@ impl Object {
         types.is_ok_and(|types| types.type_by_name::<Func<'_>>(function).is_some())
     }
 
-    /// Attaches a program at the place that its section names.
+    /// Members of a structure of the kernel that runs, by its own description.
+    #[must_use]
+    pub fn members_of(structure: &str) -> Vec<String> {
+        let Ok(types) = listening(Btf::from_vmlinux) else { return Vec::new() };
+        let found = types.type_by_name::<Struct<'_>>(structure);
+        let names = found.iter().flat_map(|found| found.iter().filter_map(|member| member.name));
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Attaches a program where its section says.
     ///
     /// # Errors
     /// [`Refused`] if the kernel has no such place, or the object has no such program.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | sched_ext | `/sys/kernel/sched_ext`, and the release |
 //! | isolcpus | `/sys/devices/system/cpu/isolated` |
-//! | cgroup weights, cgroup caps | `cpu.weight`, `cpu.max` of cgroups with processes in them or below; in version 1 `cpu.shares`, `cpu.cfs_quota_us` |
+//! | cgroup weights, idle cgroups, cgroup caps | `cpu.weight`, `cpu.idle`, `cpu.max` of cgroups with processes in them or below; in version 1 `cpu.shares`, `cpu.cfs_quota_us` |
 //! | real-time threads | CPU time of threads under SCHED_FIFO and SCHED_RR, in two looks |
 
 use super::{NAME as OURS, which};
@@ -25,22 +25,41 @@ const BETWEEN_LOOKS: Nanos = Nanos::from_millis(100);
 /// A thread that ran for more percent of that time never sleeps: the fair server takes 5 away.
 const BUSY_PERCENT: u64 = 90;
 
-/// A cgroup that has something which the scheduler ignores.
+/// A cgroup with a file that is not as it was made.
 struct Ruled {
     path: String,
     is: String,
 }
 
+/// Those with a weight, idle ones, and those with a cap.
+#[derive(Default)]
+struct AllRuled {
+    weights: Vec<Ruled>,
+    idle: Vec<Ruled>,
+    caps: Vec<Ruled>,
+}
+
 impl LinuxMachine {
     /// Each check, in the order of the table.
     pub(crate) fn class_scheduler_checks(&self) -> Vec<SchedulerCheck> {
-        let (mut weights, mut caps) = (Vec::new(), Vec::new());
-        self.ruled("/", &mut weights, &mut caps);
+        let mut all = AllRuled::default();
+        self.ruled("/", &mut all);
+        let is_told_of_idle = self.os.tells_schedulers_of_idle_groups();
         vec![
             self.check_sched_ext(),
             self.check_isolated(),
-            check_ruled("cgroup weights", &weights, "give user priorities instead (priocntl -s)"),
-            check_ruled("cgroup caps", &caps, "keep their threads out of the classes"),
+            check_ruled(
+                "cgroup weights",
+                &all.weights,
+                Some("give user priorities instead (priocntl -s), or a cap (cpu.max)"),
+            ),
+            check_ruled(
+                "idle cgroups",
+                &all.idle,
+                (!is_told_of_idle)
+                    .then_some("boot Linux 6.19 or later, or give user priorities (priocntl -s)"),
+            ),
+            check_ruled("cgroup caps", &all.caps, None),
             self.check_real_time(),
         ]
     }
@@ -69,27 +88,29 @@ impl LinuxMachine {
         check(NAME, SchedulerOutcome::Prevents, is, Some(ISOLATED_HELP.to_owned()))
     }
 
-    /// Collects cgroups with a weight or a cap. Gives whether there are processes in this one or below.
-    fn ruled(&self, path: &str, weights: &mut Vec<Ruled>, caps: &mut Vec<Ruled>) -> bool {
+    /// Collects cgroups with a weight, idle ones and those with a cap. Gives whether there are processes in this one or below.
+    fn ruled(&self, path: &str, all: &mut AllRuled) -> bool {
         let Ok(tree) = &self.os.cpu else { return false };
         let dir = tree.dir(path);
         let procs = self.os.root.read_value(&dir.join("cgroup.procs")).ok().flatten();
         let mut populated = procs.is_some_and(|procs| !procs.trim().is_empty());
-        let (before_weights, before_caps) = (weights.len(), caps.len());
+        let (weights, idle, caps) = (all.weights.len(), all.idle.len(), all.caps.len());
         for name in self.os.root.dirs(&dir).unwrap_or_default() {
-            populated |= self.ruled(&format!("{}/{name}", path.trim_end_matches('/')), weights, caps);
+            populated |= self.ruled(&format!("{}/{name}", path.trim_end_matches('/')), all);
         }
         if populated && path != "/" {
             let own = |is: String| Ruled { path: path.to_owned(), is };
             if let Some(weight) = self.os.kernel_weight(path).ok().flatten() {
-                let (file, weight) =
-                    if weight == IDLE { ("cpu.idle", "1") } else { (tree.weight_file(), &*weight) };
-                weights.insert(before_weights, own(format!("{file} {weight}")));
+                if weight == IDLE {
+                    all.idle.insert(idle, own("cpu.idle 1".to_owned()));
+                } else {
+                    all.weights.insert(weights, own(format!("{} {weight}", tree.weight_file())));
+                }
             }
             let quota = self.os.kernel_quota(path).ok().flatten();
             let file = if tree.v1 { "cpu.cfs_quota_us" } else { "cpu.max" };
             if let Some(quota) = quota.filter(|quota| !quota.starts_with("max") && !quota.starts_with('-')) {
-                caps.insert(before_caps, own(format!("{file} {quota}")));
+                all.caps.insert(caps, own(format!("{file} {quota}")));
             }
         }
         populated
@@ -182,13 +203,18 @@ fn good(name: &str, is: impl Into<String>) -> SchedulerCheck {
     check(name, SchedulerOutcome::Good, is, None)
 }
 
-fn check_ruled(name: &str, found: &[Ruled], remedy: &str) -> SchedulerCheck {
+/// With a remedy for what has no effect on threads that it schedules; without one where it has.
+fn check_ruled(name: &str, found: &[Ruled], remedy: Option<&str>) -> SchedulerCheck {
     if found.is_empty() {
         return good(name, "none is set");
     }
     let named: Vec<String> =
         found.iter().map(|Ruled { path, is }| format!("{} {is}", printable(path))).collect();
-    let is = format!("no effect on threads that it schedules: {}", some(&named));
+    let named = some(&named);
+    let Some(remedy) = remedy else {
+        return good(name, format!("observed for threads that it schedules: {named}"));
+    };
+    let is = format!("no effect on threads that it schedules: {named}");
     check(name, SchedulerOutcome::Ignored, is, Some(remedy.to_owned()))
 }
 

@@ -68,6 +68,7 @@ impl LinuxMachine {
             hotplug_seq: self.sched_ext("hotplug_seq").and_then(|text| text.parse().ok()).unwrap_or_default(),
             rescue_ns: options.rescue.map_or(0, |rescue| rescue.0),
             parent_pays: options.parent_pays,
+            parity_ns: options.parity.0,
             audit: options.audit,
             defect: 0,
             bare: false,

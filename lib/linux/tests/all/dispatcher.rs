@@ -84,6 +84,7 @@ fn what_the_kernel_does_not_have_is_refused_with_what_would_help() {
         whole: true,
         rescue: None,
         parent_pays: true,
+        parity: Nanos(0),
         timeout: Nanos::from_secs(30),
         audit: false,
     };
@@ -246,7 +247,7 @@ fn a_scheduler_at_work_is_told_with_what_it_schedules() {
 }
 
 #[test]
-fn weights_and_caps_that_would_be_ignored_are_named_where_there_are_processes() {
+fn weights_and_caps_are_named_where_there_are_processes() {
     let made = made();
     let group = |path: &str, files: &[(&str, &str)]| {
         files.iter().for_each(|(file, text)| made.file(&format!("cgroup/{path}/{file}"), text));
@@ -258,14 +259,20 @@ fn weights_and_caps_that_would_be_ignored_are_named_where_there_are_processes() 
     );
     group("idle", &[("cgroup.procs", "9\n"), ("cpu.weight", "100\n"), ("cpu.idle", "1\n")]);
     group("empty", &[("cgroup.procs", ""), ("cpu.weight", "7\n"), ("cpu.max", "1000 100000\n")]);
-    let said =
+    let ignored =
         |text: &str| (SchedulerOutcome::Ignored, format!("no effect on threads that it schedules: {text}"));
-    assert_eq!(check(&made, "cgroup weights"), said("/idle cpu.idle 1, /web.slice cpu.weight 300"));
-    assert_eq!(check(&made, "cgroup caps"), said("/web.slice/a\\u001b cpu.max 50000 100000"));
+    let observed =
+        |text: &str| (SchedulerOutcome::Good, format!("observed for threads that it schedules: {text}"));
+    assert_eq!(check(&made, "cgroup weights"), ignored("/web.slice cpu.weight 300"));
+    assert_eq!(check(&made, "cgroup caps"), observed("/web.slice/a\\u001b cpu.max 50000 100000"));
+    made.file("proc/sys/kernel/osrelease", "6.17.0\n");
+    assert_eq!(check(&made, "idle cgroups"), ignored("/idle cpu.idle 1"));
+    made.file("proc/sys/kernel/osrelease", "6.19.0\n");
+    assert_eq!(check(&made, "idle cgroups"), observed("/idle cpu.idle 1"));
     for more in 0..6 {
         group(&format!("z{more}"), &[("cgroup.procs", "204\n"), ("cpu.weight", "50\n")]);
     }
-    assert!(check(&made, "cgroup weights").1.ends_with(", /z2 cpu.weight 50 and 3 more"));
+    assert!(check(&made, "cgroup weights").1.ends_with(", /z3 cpu.weight 50 and 2 more"));
 }
 
 #[test]

@@ -59,7 +59,9 @@ pub struct SchedulerOptions {
     pub rescue: Option<Nanos>,
     /// Whether the parent of a new process drops by a level and lets the child run first, as in Solaris.
     pub parent_pays: bool,
-    /// The kernel stops a scheduler that leaves a thread waiting for this time.
+    /// A wake-up by a program does not preempt a thread that began to run within this time; 0: it does, as in Solaris.
+    pub parity: Nanos,
+    /// The kernel ends a scheduler that leaves a thread waiting for so long.
     pub timeout: Nanos,
     /// Whether to count threads that begin to run while a better one waits for the same CPU.
     pub audit: bool,

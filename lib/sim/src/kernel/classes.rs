@@ -197,8 +197,16 @@ impl Kernel {
             let now = self.now;
             self.t(thread).tally.wake(now);
         }
+        self.sparing = self.tunables.wakeup_parity_nsec > 0 && self.is_program_at_work();
         (self.class_of(thread).wakeup)(self, thread);
+        self.sparing = false;
         self.count_at_home(thread, true);
+    }
+
+    /// What happens is the doing of a program, and not of an interrupt, a device or a thread of the kernel.
+    fn is_program_at_work(&self) -> bool {
+        let running = self.at.and_then(|cpu| self.cpus[cpu].running);
+        running.is_some_and(|thread| self.thread(thread).class.class() != model::Class::Sys)
     }
 
     /// The thread returns to user mode and something awaits it.

@@ -28,6 +28,9 @@ impl Kernel {
                 self.happened += 1;
                 self.tick_caps(cpu, thread);
                 self.class_tick(thread);
+                if self.tunables.wakeup_parity_nsec > 0 {
+                    self.surrender_if_worse(thread);
+                }
             }
         }
         if self.lbolt().is_multiple_of(u64::from(self.tunables.hz)) {

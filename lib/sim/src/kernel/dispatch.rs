@@ -29,8 +29,8 @@ impl Kernel {
             },
         };
         self.eevdf_move(thread, cpu);
-        // A new best thread preempts the CPU.
-        if self.insert(thread, cpu.into(), end) {
+        // A new best asks the CPU to switch. So does a worse one where the best was not let to.
+        if self.insert(thread, cpu.into(), end) || self.tunables.wakeup_parity_nsec > 0 {
             self.resched(cpu, pri);
         }
         self.t(thread).cpu = cpu;
@@ -89,6 +89,9 @@ impl Kernel {
         let kernel_too = pri >= self.tunables.kpreempt_pri;
         let cpu = &mut self.cpus[number];
         if cpu.running.is_none() || pri <= cpu.dispatch_pri {
+            return;
+        }
+        if self.sparing && !kernel_too && self.now - cpu.begun_at < self.tunables.wakeup_parity_nsec {
             return;
         }
         cpu.runrun = true;

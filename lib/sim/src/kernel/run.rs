@@ -192,6 +192,9 @@ impl Kernel {
                 self.cpus[number].dispatch_pri = pri;
                 self.busy.insert(number);
                 if !resumed && from != Some(to) {
+                    if self.tunables.wakeup_parity_nsec > 0 {
+                        self.cpus[number].begun_at = self.now;
+                    }
                     self.note_begin(number, to);
                     self.arrive(to, number);
                 }

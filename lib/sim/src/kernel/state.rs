@@ -40,7 +40,10 @@ pub struct Tunables {
     pub nosteal_nsec: u64,
     /// Lowest priority that preempts the kernel and waits in the partition's kp queue.
     pub kpreempt_pri: i16,
-    /// Ticks beyond its slice for which a thread may hold off preemption.
+    /// A wake-up by a program does not preempt a thread that began to run within so many nanoseconds. 0: it does, the rule of Solaris.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wakeup_parity_nsec: u64,
+    /// How many ticks a thread may hold off preemption beyond its slice.
     pub hold_ticks: i64,
     /// Shared segments larger than this many KiB are placed at random.
     pub shm_random_kib: u64,
@@ -58,6 +61,7 @@ impl Default for Tunables {
             rechoose_interval: 3,
             nosteal_nsec: 100_000,
             kpreempt_pri: 99,
+            wakeup_parity_nsec: 0,
             hold_ticks: 2,
             shm_random_kib: 8 * 1_024,
             mem_pset_aware: false,
@@ -74,7 +78,10 @@ pub struct Cpu {
     pub running: Option<ThreadId>,
     /// The priority of that thread, [`IDLE`] if none.
     pub dispatch_pri: i16,
-    /// Preemption is requested, at the return to user mode.
+    /// When that thread began to run, in nanoseconds; kept where `wakeup_parity_nsec` needs it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub begun_at: u64,
+    /// It was asked to switch, once it is in user mode.
     pub runrun: bool,
     /// Preemption is requested, in the kernel too.
     pub kprunrun: bool,
@@ -217,7 +224,10 @@ pub struct Kernel {
     pub(super) counted: u64,
     /// The CPU whose actions are being processed.
     pub(super) at: Option<CpuIndex>,
-    /// CPUs that need a scheduling decision.
+    /// A program wakes a thread up, which preempts no thread that began to run within `wakeup_parity_nsec`.
+    #[serde(skip)]
+    pub(super) sparing: bool,
+    /// CPUs that have something to decide.
     pub(super) asked: CpuMask,
     /// CPUs that run a thread.
     pub(super) busy: CpuMask,
@@ -330,6 +340,7 @@ impl Kernel {
         let cpu = |&(lgroup, core): &(u32, u32)| Cpu {
             running: None,
             dispatch_pri: IDLE,
+            begun_at: 0,
             runrun: false,
             kprunrun: false,
             chosen_level: IDLE,
@@ -378,6 +389,7 @@ impl Kernel {
             clock_cpu: CpuIndex(0),
             counted: 0,
             at: None,
+            sparing: false,
             asked: CpuMask::default(),
             busy: CpuMask::default(),
             tick_start: CpuIndex(0),

@@ -5,6 +5,7 @@ mod eevdf;
 mod hardware;
 mod interrupts;
 mod order;
+mod parity;
 mod real_time;
 mod rules;
 mod shares;
