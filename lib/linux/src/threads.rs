@@ -31,7 +31,7 @@ impl LinuxMachine {
         }
         // Only in the root cgroup a mask has CPUs that are off-line.
         let hidden = &self.os.whole_mask(task, &offline)? & &offline;
-        // A thread that was born while masks lack such a CPU lacks it, too.
+        // A thread that was created while masks lack such a CPU lacks it, too.
         if is_all && (hidden == offline || self.narrows_masks() || !self.is_in_root(task)) {
             return Ok(ALL.to_owned());
         }
