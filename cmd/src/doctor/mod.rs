@@ -13,9 +13,10 @@
 //! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair
 //!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. These are not faults. `not
 //!   told` is unknown
-//! - checks for the class scheduler (`millpond schedd`): sched_ext, another scheduler, `isolcpus=`; weights and caps of
-//!   cgroups, which have no effect on threads that it schedules; before Linux 7.0, real-time threads that never sleep,
-//!   because of which the kernel ends it. These are not faults, either
+//! - checks for the class scheduler (`millpond schedd`): sched_ext, another scheduler, `isolcpus=`; weights of cgroups,
+//!   which have no effect on threads that it schedules; idle cgroups, which have one from Linux 6.19 on; caps of
+//!   cgroups; before Linux 7.0, real-time threads that never sleep, because of which the kernel ends it. These are not
+//!   faults, either
 //!
 //! # JSON
 //!
