@@ -11,8 +11,8 @@
 //! - why the journal cannot be written, with a remedy: its file system is read-only or full
 //! - the change that a killed command left unfinished. The next command that changes the machine undoes it, too
 //! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair
-//!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. These are not faults. `not
-//!   told` is unknown
+//!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. These are not faults.
+//!   Unknown ones are shown as `not told`
 //! - checks for the class scheduler (`millpond schedd`): sched_ext, another scheduler, `isolcpus=`; weights of cgroups,
 //!   which have no effect on threads that it schedules; idle cgroups, which have one from Linux 6.19 on; caps of
 //!   cgroups; before Linux 7.0, real-time threads that never sleep, because of which the kernel ends it. These are not
