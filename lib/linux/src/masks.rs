@@ -9,7 +9,7 @@
 //! On these kernels a mask also loses off-line CPUs permanently: whenever it is set, and for threads in the root cgroup of version 2 whenever
 //! partitions change. So while a CPU is off-line these masks are recorded first, and restored when it is on-line again.
 //!
-//! Since 6.2 the kernel restores masks itself, and this module needs no steps. On every release `sched_getaffinity` omits off-line CPUs;
+//! Since 6.2 the kernel restores masks itself, and this module needs no other steps. On every release `sched_getaffinity` omits off-line CPUs;
 //! `/proc/PID/status` has them.
 //!
 //! Every kernel forgets the masks of its own threads each time that a partition begins, changes or ends, and with version 1 when they move. They

@@ -13,7 +13,7 @@
  *                  │         better than what it runs ───────────────────▶ its local queue, which preempts
  *                  │         may run on one CPU only ────────────────────▶ the queue of the CPU
  *                  └─────────────────────────────────────────────────────▶ the queue of its processor set
- *   a CPU is free ─▶ dispatch: the best of what ran here, the CPU's queue and that of its set; where both are empty, another queue of the set
+ *   a CPU is free ─▶ dispatch: the best of the last thread, the CPU's queue and that of its set; if both are empty, another queue of the set
  *
  * A queue is ordered by a key: level first, then arrival. The loader decides the number of queues of a set (`places`): one for each last-level cache
  * of a large set, else one. "Better" means a higher level.
@@ -503,7 +503,7 @@ bool BPF_PROG(yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	charge(from, tc);
 	rule_yield(&tc->st, t);
-	/* To the back, with what is left of the slice. */
+	/* To the back, with the rest of the slice. */
 	tc->end = RULE_BACK;
 	set_slice(from, 0);
 	return false;
