@@ -26,7 +26,7 @@ pub(crate) const AT: Flag =
 /// Opens the machine for a command that only reads, or the recording of [`FROM`].
 ///
 /// # Errors
-/// [`Failure`] if there is none, or it cannot be read.
+/// [`Failure`] if the machine or recording does not exist or cannot be read.
 pub(crate) fn reading<'a>(parsed: &Parsed, ctx: &mut Ctx<'a>) -> Result<Held<'a>, Failure> {
     let Some(path) = parsed.long_value("from") else {
         if parsed.long("at") {

@@ -104,7 +104,7 @@ pub fn tried(session: &Session, words: &[String], table: &'static [Command]) -> 
 }
 
 /// A remedy that this machine accepts: the text itself, or, if a command in it is refused, the remedy for that
-/// refusal. `None` if there is none.
+/// refusal, if any.
 #[must_use]
 pub fn accepted(session: &Session, text: &str, table: &'static [Command]) -> Option<String> {
     for command in commands(text, table) {

@@ -1,4 +1,4 @@
-//! What a scheduler of the classes would find on this machine.
+//! Checks of this machine for the class scheduler.
 
 use crate::ctx::Ctx;
 use millpond_machine::facets::{SchedulerCheck, SchedulerOutcome};
@@ -7,16 +7,16 @@ use millpond_model::printable;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What `millpond schedd` would find.
+/// Checks for `millpond schedd`.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClassScheduler {
-    /// Whether it could be started, or is at work.
+    /// Whether it can be started or is running.
     can_run: bool,
     checks: Vec<SchedulerCheck>,
 }
 
 impl ClassScheduler {
-    /// Looks at a machine.
+    /// Checks a machine.
     pub(super) fn of(machine: &dyn Machine) -> Result<ClassScheduler, Absent> {
         let checks = machine.dispatcher()?.scheduler_checks()?;
         let can_run = checks.iter().all(|check| check.outcome != SchedulerOutcome::Prevents);

@@ -4,17 +4,19 @@
 //!
 //! - each facet (processor sets, zones, …): present, or absent with the reason and a remedy
 //! - kernel features that matter to Millpond, with the first release that has each, and the file that shows it (or the
-//!   release). An absent feature is no fault
-//! - processor sets with their modes and whatever violates them (with cgroup version 1 also processes that the kernel moved
-//!   out because all CPUs of their set were off-line; `--repair` moves them back), and interrupts that cannot leave no-intr CPUs
+//!   release). An absent feature is not a fault
+//! - processor sets with their modes and violations (with cgroup version 1 also processes that the kernel moved out
+//!   because all CPUs of their set were off-line; `--repair` moves them back), and interrupts that cannot leave no-intr
+//!   CPUs
 //! - why the journal cannot be written, with a remedy: its file system is read-only or full
 //! - the change that a killed command left unfinished. The next command that changes the machine undoes it, too
 //! - kernel settings that delay real-time threads: preemption, threaded interrupts, throttling (since 6.12 the fair
-//!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. They are no fault.
-//!   `not told` is unknown
-//! - what a scheduler of the classes (`millpond schedd`) would find: sched_ext, another scheduler, `isolcpus=`; weights and
-//!   caps of cgroups, which have no effect on threads that it schedules; before Linux 7.0, real-time threads that never
-//!   sleep, for which the kernel ends it. These are no fault, either
+//!   server), `nohz_full`, `rcu_nocbs`, frequency governor and idle states, with remedies. These are not faults.
+//!   Unknown ones are shown as `not told`
+//! - checks for the class scheduler (`millpond schedd`): sched_ext, another scheduler, `isolcpus=`; weights of cgroups,
+//!   which have no effect on threads that it schedules; idle cgroups, which have one from Linux 6.19 on; caps of
+//!   cgroups; before Linux 7.0, real-time threads that never sleep, because of which the kernel ends it. These are not
+//!   faults, either
 //!
 //! # JSON
 //!
@@ -107,13 +109,13 @@ fn facets(machine: &dyn Machine) -> Vec<Facet> {
 struct Diagnosis {
     machine: String,
     facets: Vec<Facet>,
-    /// Features of the kernel that matter here.
+    /// Kernel features that Millpond uses.
     features: Vec<KernelFeature>,
-    /// Null where the settings are not known.
+    /// Null if the settings are unknown.
     #[serde(serialize_with = "readiness::serialize")]
     #[schemars(with = "Option<Readiness>")]
     real_time: Result<Readiness, Absent>,
-    /// What a scheduler of the classes would find; only where the machine needs one.
+    /// Checks for the class scheduler; only on real machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     class_scheduler: Option<ClassScheduler>,
     /// The file of the journal; null for a machine that has none.
@@ -124,13 +126,13 @@ struct Diagnosis {
     #[serde(skip)]
     journal_remedy: Option<&'static str>,
     sets: Vec<CheckedSet>,
-    /// The change that is not finished.
+    /// The unfinished change.
     unfinished: Option<String>,
-    /// Where the machine is not as its sets want it, one step a line.
+    /// Deviations of the machine from its sets, one step per line.
     unsettled: Vec<String>,
-    /// Interrupts that cannot leave no-intr CPUs. They are no fault.
+    /// Interrupts that cannot leave no-intr CPUs. These are not faults.
     staying: Vec<String>,
-    /// The file that says that the kubelet gives CPUs to containers itself; only where it does. It is no fault.
+    /// The file that shows that the kubelet assigns CPUs to containers itself; only if it does. This is not a fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     static_cpu_manager: Option<PathBuf>,
     /// What `--repair` did.
@@ -144,7 +146,7 @@ struct CheckedSet {
     mode: PsetMode,
     /// Its CPUs in order of arrival.
     processors: Vec<CpuId>,
-    /// What breaks its exclusiveness.
+    /// Violations of its exclusiveness.
     breaches: Vec<String>,
 }
 
@@ -287,7 +289,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(if diagnosis.in_order() && !left_something { Exit::DONE } else { Exit::REFUSED })
 }
 
-/// Mends a journal that cannot be understood.
+/// Repairs a journal that cannot be parsed.
 fn salvage(session: &Session, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
     let salvaged = session.salvage_journal();
     let kept = salvaged
@@ -305,7 +307,7 @@ fn salvage(session: &Session, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
 struct Repaired {
     /// The change that was undone, if one was unfinished.
     unfinished: Option<Undone>,
-    /// What killed processes had for themselves.
+    /// Resources that killed processes had reserved.
     abandoned: Vec<String>,
     settled: Vec<String>,
     /// Records of threads, processes and cgroups that have ended. The next change removes them as well.
@@ -329,7 +331,7 @@ struct UndoneKnob {
     finding: String,
 }
 
-/// Becomes the writer, which puts back what was not finished and what killed processes had for themselves, and settles the machine.
+/// Opens the writer, which undoes the unfinished change. Then releases the resources of killed processes, and settles the machine.
 fn repair(machine: &dyn Machine) -> Result<Repaired, Failure> {
     let refused = |refusal| Failure::Refused(Complaint::refused("repair the machine", |_| None, &refusal));
     let writer = Writer::open(machine).map_err(refused)?;

@@ -6,19 +6,19 @@ use millpond_machine::facets::DevicePlace;
 use millpond_model::{CoreKind, CpuId, CpuSet, Topology};
 use millpond_planner::{ChosenCores, CorePlace, CoreWish, choose_cores};
 
-/// What was chosen, and why.
+/// The chosen CPUs, with the reason.
 pub(super) struct Choice {
     /// The CPUs.
     pub cpus: Vec<CpuId>,
-    /// A sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
-/// What is to be chosen.
+/// The requested cores.
 pub(super) struct Cores<'a> {
-    /// How many.
+    /// The number of cores.
     pub count: usize,
-    /// The device that they should be near, with its name.
+    /// The device to be near, with its name.
     pub near: Option<(&'a str, DevicePlace)>,
     /// The other strands go off-line: one CPU of each core.
     pub one_strand: bool,
@@ -26,11 +26,11 @@ pub(super) struct Cores<'a> {
     pub forced: bool,
 }
 
-/// Chooses cores that no set, no other program and no bound thread has. Near a device only cores near it are taken, and those last that take its
-/// interrupts. CPUs that are isolated at boot are taken last, too.
+/// Chooses cores that no set, no other program and no bound thread has. With a device, only cores near it are chosen, and those that take its
+/// interrupts come last. CPUs that are isolated at boot come last, too.
 ///
 /// # Errors
-/// [`Failure::Refused`] where there are not so many.
+/// [`Failure::Refused`] if there are too few.
 pub(super) fn cores(wish: &Cores<'_>, machine: &dyn Machine) -> Result<Choice, Failure> {
     let Cores { count, near, .. } = wish;
     let processors = facet("processors", machine.processors())?;
@@ -96,7 +96,7 @@ fn is(cpus: &CpuSet) -> String {
     format!("{} {}", cpus.named(), if cpus.len() == 1 { "is" } else { "are" })
 }
 
-/// `CPUs 2-3 are 2 free cores`, with the kind where a machine has several.
+/// `CPUs 2-3 are 2 free cores`, with the kind of core on a hybrid machine.
 fn kinds(wish: &Cores<'_>, list: &CpuSet, chosen: &ChosenCores, topology: &Topology) -> String {
     let kind = |core: &CpuSet| core.lowest().and_then(|cpu| topology.processor(cpu)).map(|p| p.kind);
     let first = chosen.cores.first().and_then(kind).unwrap_or_default();
@@ -111,7 +111,7 @@ fn kinds(wish: &Cores<'_>, list: &CpuSet, chosen: &ChosenCores, topology: &Topol
     format!("{} {cores}", is(list))
 }
 
-/// What the cores have in common.
+/// The common cache or locality group of the cores.
 fn place(place: &CorePlace, count: usize) -> String {
     match place {
         CorePlace::Cache(level) => format!(" that share an L{level} cache"),
@@ -121,7 +121,7 @@ fn place(place: &CorePlace, count: usize) -> String {
     }
 }
 
-/// What becomes of a device's interrupts.
+/// The effect on the device's interrupts.
 fn interrupts(busy: &CpuSet, chosen: &CpuSet) -> String {
     if busy.is_empty() {
         return String::new();

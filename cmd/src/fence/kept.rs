@@ -1,4 +1,4 @@
-//! Fences that come back at boot.
+//! Persistent fences, which are restored at boot.
 
 use super::{COMMAND_OF_UNIT, Done, fences, names};
 use crate::change::Changer;
@@ -10,7 +10,7 @@ use millpond_model::{CpuSet, FenceName, Shelter};
 use millpond_session::{KeptText, Kind, Session, is_fence_kept, keep_fence, kept_fences};
 use serde::{Deserialize, Serialize};
 
-/// What is kept of a fence.
+/// A stored fence.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -19,7 +19,7 @@ struct Kept {
     shelter: Shelter,
 }
 
-/// Only the machine at hand boots with what is kept here.
+/// Refuses other machines than the live one: only it boots with the stored fences.
 fn check_real(session: &Session) -> Result<(), Failure> {
     if session.kind() == Kind::Real {
         return Ok(());
@@ -28,12 +28,12 @@ fn check_real(session: &Session) -> Result<(), Failure> {
     Err(Complaint::new("keep fences", why).into())
 }
 
-/// Whether a fence comes back at boot.
+/// Whether a fence is restored at boot.
 pub(super) fn is_kept(name: &FenceName, session: &Session) -> bool {
     session.kind() == Kind::Real && is_fence_kept(name.as_str())
 }
 
-/// A fence as it was kept, or why it cannot be understood.
+/// Parses a stored fence; the error is the reason.
 fn understood(name: &str, text: KeptText) -> Result<FenceWish, String> {
     let text = text?;
     let kept: Kept = serde_json::from_str(&text)
@@ -43,7 +43,7 @@ fn understood(name: &str, text: KeptText) -> Result<FenceWish, String> {
     Ok(FenceWish { name, profile: kept.profile, shelter: kept.shelter, cpus: cpus.iter().collect() })
 }
 
-/// All that are kept, in order of their names.
+/// All stored fences, in order of their names.
 pub(super) fn wishes() -> Vec<(String, Result<FenceWish, String>)> {
     let wish = |(name, text): (String, _)| {
         let wish = understood(&name, text);

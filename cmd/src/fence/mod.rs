@@ -1,39 +1,40 @@
-//! Fences CPUs off: everything that can be moved leaves them, what cannot is named, and everything is put back afterwards.
+//! Fences CPUs off: moves all movable OS noise off them, names the rest, and restores everything afterwards.
 //!
-//! A fence is a processor set with a name. A profile says what is kept away: other programs, interrupts, kernel threads, detectors of lockups, deep
-//! idle states. Without `--profile` that is `low-latency`.
+//! A fence is a processor set with a name. A profile lists the noise to keep off: other programs, interrupts, kernel threads, lockup detectors, deep
+//! idle states. The default is `low-latency`.
 //!
-//! With a command behind the CPUs, the command runs in the fence, and the fence goes when the command ends, also when it is killed. With `--name` the
-//! fence stands until `--off`. Bind programs to its set (`psrset -b`, `psrset -e`). While pools are enabled, it is the set of a pool of the same name
-//! (`poolbind -p NAME`, `poolbind -e NAME`). Without operands the command lists the fences that stand.
+//! With a command after the CPUs, the command runs in the fence. The fence is removed when the command ends, also when it is killed. With `--name`
+//! the fence exists until `--off`. Bind programs to its set (`psrset -b`, `psrset -e`). While pools are enabled, it is the set of a pool of the same
+//! name (`poolbind -p NAME`, `poolbind -e NAME`). Without operands the command lists the existing fences.
 //!
-//! CPUs are numbers, ranges and lists: `2-5`, `2,4`. `--cores` chooses whole cores that no set, no partition of another program and no bound thread has.
-//! They share an L2 cache, an L3 cache or a locality group if one has so many free cores, and else come from the closest locality groups. Fast cores of a
-//! hybrid machine come before frugal ones, and CPUs that are isolated at boot come last. With `--smt off` it is one CPU of each core. With `--near` they are near a device (a network card, a disk, an
-//! address on the PCI bus), and where possible none that takes its interrupts.
+//! CPUs are numbers, ranges and lists: `2-5`, `2,4`. `--cores` chooses whole cores that no set, no partition of another program and no bound thread
+//! has. They share an L2 cache, an L3 cache or a locality group if one has enough free cores. Otherwise they come from the closest locality groups.
+//! On a hybrid machine performance cores come before efficiency cores. CPUs that are isolated at boot come last. With `--smt off` it takes one CPU of
+//! each core. With `--near` the cores are near a device (a network card, a disk, a PCI address). Where possible they do not take its interrupts.
 //!
 //! # Plan
 //!
-//! `--plan` changes nothing. It prints each step with the line of the profile that asks for it, and what will disturb the CPUs all the same, with the
-//! parameters for the kernel's command line that would end it.
+//! `--plan` changes nothing. It prints each step with the profile line that requests it. It also prints the remaining noise, with the kernel
+//! parameters that would remove it.
 //!
 //! # Proof
 //!
-//! `--prove` measures OS noise on the CPUs of a fence for a time (`--for`, 10 s without it), and whether anything took longer than `--max` (50us
-//! without it), as `millpond quiet` does. What came of it is kept with the fence until the next proof, and listed.
+//! `--prove` measures OS noise on the CPUs of a fence for a time (`--for`, default 10 s), as `millpond quiet` does. It checks that nothing takes
+//! longer than `--max` (default 50us). The result is stored with the fence until the next proof, and listed.
 //!
-//! # While it stands
+//! # Changes by other programs
 //!
-//! Other programs change what a fence has set, and new interrupts and kernel threads appear. Without operands the command names what is not as the fence
-//! wants it, CPUs that are off-line as well. A fence with a command puts it right each second. For fences with a name `millpond fence --watch` does so
-//! (the unit millpond-fences); without it the next change of a set does. `--watch` also undoes changes whose command was killed.
+//! Other programs may change the settings of a fence, and new interrupts and kernel threads appear. Without operands the command lists such
+//! deviations, and CPUs that are off-line. A fence with a command corrects them each second. For named fences `millpond fence --watch` does so (the
+//! unit millpond-fences); without it the next change of a set does. `--watch` also undoes changes whose command was killed.
 //!
-//! `--persist` keeps a fence for the next boot: `--watch` puts up what is kept as it begins. `--forget` ends that. Neither changes what stands.
+//! `--persist` stores a fence for the next boot: `--watch` puts up stored fences when it starts. `--forget` removes a stored fence. Neither changes
+//! existing fences.
 //!
 //! # Profiles
 //!
-//! A profile is a file of TOML. Four are built in; `--profiles` lists them. `/etc/millpond/profiles/NAME.toml` adds one or replaces one that is built in.
-//! A name with a slash in it is the name of a file.
+//! A profile is a TOML file. Four are built in; `--profiles` lists them. `/etc/millpond/profiles/NAME.toml` adds a profile or replaces a built-in
+//! one. A name with a slash is a file name.
 //!
 //! ```text
 //! summary = "for the feed handlers"
@@ -62,12 +63,12 @@
 //! turbo = false
 //! ```
 //!
-//! What a profile leaves out stays as it is. `isolated` keeps other programs out and does not balance load inside: each thread stays on the CPU on which
-//! it starts, and you pin threads yourself (`pbind`). `out` keeps them out, and load is balanced inside. `in` pushes no program out.
+//! Settings that a profile omits are unchanged. `isolated` keeps other programs out and does not balance load inside: each thread stays on the CPU on
+//! which it starts, and you pin threads yourself (`pbind`). `out` keeps other programs out, and balances load inside. `in` moves no program out.
 //!
-//! `--flush` drives away timers and work that were queued on the CPUs before: they go off-line and come back, one after the other, when other programs have
-//! left. Settings under `[global]` change the whole machine: they are set only with
-//! `--global`, and given back with the last fence that asked for them.
+//! `--flush` removes timers and work that were queued on the CPUs before. The CPUs go off-line and come back, one after the other, when other
+//! programs have left. Settings under `[global]` change the whole machine. They are set only with `--global`, and restored when the last fence that
+//! requested them ends.
 //!
 //! # Output
 //!
@@ -127,7 +128,7 @@ pub(crate) const DOCUMENTS: &[Describe] = &[
     json::of::<DryRun<'_>>(),
 ];
 
-/// The fences that stand.
+/// The existing fences.
 #[derive(Serialize, JsonSchema)]
 struct Standing {
     fences: Vec<Row>,
@@ -140,13 +141,13 @@ struct Row {
     cpus: Vec<CpuId>,
     set: PsetId,
     profile: String,
-    /// Whether it comes back at boot.
+    /// Whether it is restored at boot.
     at_boot: bool,
-    /// What was measured there last.
+    /// The result of its last measurement.
     proof: Option<Proof>,
-    /// Where the machine is not as the fence wants it.
+    /// Deviations of the machine from the fence.
     breaches: Vec<String>,
-    /// What comes there and cannot be moved.
+    /// Noise on its CPUs that cannot be moved.
     stays: Vec<String>,
 }
 
@@ -160,7 +161,7 @@ struct Profiles {
 #[derive(Serialize, JsonSchema)]
 struct ProfileRow {
     name: String,
-    /// Where it comes from: its name again where it is built in, else a file.
+    /// Its source: a file, or its name again if it is built in.
     source: String,
     summary: String,
 }
@@ -289,19 +290,19 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What lets fences come back at boot.
+/// The command that enables persistent fences.
 const COMMAND_OF_UNIT: &str = "systemctl enable --now millpond-fences";
 
-/// How the names of fences begin that stand for a command.
+/// Prefix of the names of fences for a command.
 const OF_COMMAND: &str = "run-";
 
-/// Of what is asked for instead of a fence there is one, without what says where and how to put one up.
+/// Options that exclude each other. The first ones select another action than putting up a fence.
 const ALONE: &[&str] = &[
     "profiles", "off", "prove", "persist", "forget", "watch", "name", "cores", "near", "profile", "plan",
     "F", "smt", "flush", "global",
 ];
 
-/// What only says more of something else.
+/// Options that need another option.
 const WITH: [(&str, &str); 5] =
     [("after", "off"), ("for", "prove"), ("max", "prove"), ("report", "prove"), ("near", "cores")];
 
@@ -360,13 +361,13 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// The operands, understood.
+/// The parsed operands.
 struct Wanted<'p> {
     place: Option<Place>,
     command: Option<&'p [OsString]>,
 }
 
-/// Where.
+/// The requested CPUs.
 enum Place {
     Cpus(String),
     Cores(usize, Option<String>),
@@ -403,7 +404,7 @@ fn fences(machine: &dyn Machine) -> Result<&dyn Fences, Failure> {
     facet("fences", machine.fences())
 }
 
-/// The CPUs, and why these.
+/// The CPUs, and the reason for the choice.
 fn cpus_of(
     place: &Place,
     found: &Found,
@@ -507,7 +508,8 @@ fn put_up(
     Ok(changer.finish(ctx))
 }
 
-/// A command in a fence that goes with it. Every failure of ours ends with status 2, so that it cannot be mistaken for the status of the command.
+/// Runs a command in a fence, and removes the fence afterwards. Failures of Millpond itself end with status 2, to differ from the status of the
+/// command.
 fn enclose(
     place: &Place,
     found: &Found,
@@ -532,11 +534,11 @@ fn enclose(
     let pid = own_pid();
     let name: FenceName = format!("{OF_COMMAND}{pid}").parse().map_err(|_| Failure::Usage(String::new()))?;
     if !parsed.common.dry_run {
-        // Before there is anything to take down: whatever ends this process from now on, the fence goes.
+        // Before the fence is put up: from now on it is removed when this process ends for any reason.
         leave_behind(&["fence".into(), "--off".into(), "--after".into(), pid.to_string(), name.to_string()])
             .map_err(|why| Complaint::new("watch over the fence", why))?;
     }
-    // What is started inherits them from this process.
+    // The command inherits these settings from this process.
     for (setting, source) in found.command().filter(|_| !parsed.common.dry_run) {
         let done = match setting {
             CommandSetting::NoHugePages => without_huge_pages(),
@@ -551,7 +553,7 @@ fn enclose(
         Some(Fenced { pool: Some(pool), .. }) => {
             let begun = start.begin(&session);
             let pools = facet("pools", machine.pools())?;
-            // What only shows has made no pool that could be joined.
+            // A dry run has created no pool to join.
             let joined = parsed.common.dry_run
                 || changer
                     .attempt(
@@ -591,7 +593,7 @@ fn off(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             .parse()
             .map_err(|error| Failure::Operand(format!("cannot read `{text}` as a process: {error}")))?;
         let mut keeper = Keeper::default();
-        // What it says has no reader: who put the fence up has the terminal.
+        // Its messages are dropped: the terminal belongs to the command that put up the fence.
         wait_for_end(pid, || drop(keeper.turn(machine, machine.clock().now())))
             .map_err(|why| Complaint::new(format!("wait for process {pid}"), why))?;
     }

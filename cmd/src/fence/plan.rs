@@ -1,4 +1,4 @@
-//! What a fence would do, step by step, and what it would leave.
+//! The plan of a fence: its steps, and the remaining noise.
 
 use super::profile::Found;
 use crate::ctx::Ctx;
@@ -14,20 +14,20 @@ pub(super) struct Plan {
     cpus: Vec<u32>,
     profile: String,
     parts: Vec<Part>,
-    /// What the command in the fence is started with, each with the profile and the line.
+    /// Settings of the command in the fence, each with the profile and the line.
     command: Vec<Setting>,
-    /// What was asked for and is not there.
+    /// Requested items that this machine does not support.
     absent: Vec<String>,
     remains: Vec<Remains>,
-    /// Parameters at boot that would end what remains.
+    /// Kernel parameters that would remove the remaining noise.
     boot: Vec<String>,
 }
 
-/// Steps that one line of the profile asked for.
+/// Steps for one line of the profile.
 #[derive(Serialize, JsonSchema)]
 struct Part {
     item: ShelterItem,
-    /// The profile and the line; without a line where the profile says nothing of it.
+    /// The profile and the line; without a line if the profile does not have the item.
     source: String,
     steps: Vec<Step>,
 }
@@ -39,7 +39,7 @@ struct Setting {
     source: String,
 }
 
-/// What disturbs the CPUs all the same.
+/// Remaining noise on the CPUs.
 #[derive(Serialize, JsonSchema)]
 struct Remains {
     what: String,
@@ -101,13 +101,13 @@ impl Plan {
     }
 }
 
-/// A step, with its knob as people call it.
+/// A step, with a readable name of its knob.
 fn line(machine: &dyn Machine, step: &Step) -> String {
     let called = Step { knob: Knob(machine.called(&step.knob)), ..step.clone() };
     printable(&called.to_string()).into_owned()
 }
 
-/// Neighbours of one kind become one.
+/// Merges adjacent parts of the same item.
 fn merged(parts: Vec<(ShelterItem, usize)>) -> Vec<(ShelterItem, usize)> {
     let mut merged: Vec<(ShelterItem, usize)> = Vec::new();
     for (item, count) in parts {

@@ -1,4 +1,4 @@
-//! Profiles by name: built in, of this machine, or a file.
+//! Profiles: built-in ones, those of this machine, and files.
 
 use crate::failure::{Complaint, Failure};
 use millpond_cli::Parsed;
@@ -7,20 +7,20 @@ use millpond_model::{MachineSetting, ShelterItem};
 use millpond_session::{profile_file, read_text};
 use std::path::Path;
 
-/// Their names, for completion.
+/// Names of the built-in profiles, for completion.
 pub(super) const NAMES: &[&str] = &["low-latency", "hpc", "vm-host", "gentle"];
 
-/// A profile, and where it comes from.
+/// A profile and its source.
 pub(super) struct Found {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How its lines are named: a name, or a file.
+    /// Its source in messages: a name, or a file.
     pub source: String,
-    /// What it says, and options with it.
+    /// Its settings, combined with options.
     pub profile: Profile,
-    /// What options asked for, and which.
+    /// Items requested by options, with the option.
     pub options: Vec<(ShelterItem, &'static str)>,
-    /// Settings of the whole machine that it asks for, and no option allowed.
+    /// Settings of the whole machine that it requests without `--global`.
     pub withheld: Vec<MachineSetting>,
 }
 
@@ -29,7 +29,7 @@ impl Found {
         Found { name, source, profile, options: Vec::new(), withheld: Vec::new() }
     }
 
-    /// The same with what options say: `--smt off`, `--flush`, `--global`.
+    /// Applies the options `--smt off`, `--flush` and `--global`.
     #[must_use]
     pub fn with_options(mut self, parsed: &Parsed) -> Found {
         let shelter = &mut self.profile.shelter;
@@ -44,7 +44,7 @@ impl Found {
         if !parsed.long("global") {
             self.withheld = std::mem::take(&mut shelter.global).into_keys().collect();
         }
-        // Those that are off-line cannot be fenced along.
+        // Siblings that go off-line cannot be in the fence.
         self.profile.whole_cores &= !shelter.siblings_off;
         self
     }
@@ -54,7 +54,7 @@ impl Found {
         self.profile.command.iter().map(|(setting, line)| (*setting, format!("{}:{line}", self.source)))
     }
 
-    /// What asked for an item: an option, or the profile and its line.
+    /// The origin of an item: an option, or the profile and its line.
     pub fn asked_by(&self, item: ShelterItem) -> String {
         let option = self.options.iter().find(|(asked, _)| *asked == item).map(|(_, option)| *option);
         match (option, self.profile.lines.get(&item)) {
@@ -65,10 +65,10 @@ impl Found {
     }
 }
 
-/// The profile that a word names: a file where there is a `/` in it; else one of this machine, or a built-in one.
+/// The profile of this name. A name with a `/` is a file; else it is a profile of this machine, or a built-in one.
 ///
 /// # Errors
-/// [`Failure::Refused`] where there is none, and with its place where there is a mistake in it.
+/// [`Failure::Refused`] if it does not exist, or has an error, with its position.
 pub(super) fn find(word: &str) -> Result<Found, Failure> {
     let unread = |source: &str, why: String| {
         Failure::from(

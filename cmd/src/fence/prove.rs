@@ -1,4 +1,4 @@
-//! `--prove`: measures a fence, and keeps with it what came of that.
+//! `--prove`: measures a fence, and stores the result with it.
 
 use super::{fences, name, named};
 use crate::change::Changer;
@@ -11,7 +11,7 @@ use millpond_machine::{Reason, Refusal};
 use millpond_model::{Proof, ProofOutcome};
 use millpond_session::Session;
 
-/// The limit, where none is given.
+/// The default limit.
 const USUAL: &str = "50us";
 
 pub(super) fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {

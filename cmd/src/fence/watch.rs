@@ -1,4 +1,4 @@
-//! `--watch`: fences come back, and are kept as they should be.
+//! `--watch`: restores persistent fences, and corrects deviations.
 
 use super::{fences, kept, named};
 use crate::change::Changer;
@@ -10,13 +10,13 @@ use millpond_model::Nanos;
 use millpond_session::{Daemon, Kind, NotifyState, Session, stop_daemon_on_signal, tell_manager};
 use std::sync::atomic::Ordering;
 
-/// What it is called.
+/// Name of the lock file.
 const NAME: &str = "fences";
 
-/// How often the machine is looked at.
+/// Interval between checks of the machine.
 const TURN: Nanos = Nanos::from_millis(1_000);
 
-/// Whether fences of this machine could be watched, and are not.
+/// Whether no process watches the fences of this machine, although one could.
 pub(super) fn is_missing(session: &Session) -> bool {
     session.kind() == Kind::Real
         && session.state_dir().is_some_and(|dir| !Daemon::runs(dir, NAME) && !Daemon::runs(dir, "poold"))
@@ -53,7 +53,7 @@ pub(super) fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// Puts up the fences that are kept and do not stand. One that is refused is told, and stands in the way of no other.
+/// Puts up the stored fences that do not exist. A refused one is reported, and does not block the others.
 fn put_up(session: &Session, parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
     let fences = fences(session.machine())?;
     for (name, wish) in kept::wishes() {

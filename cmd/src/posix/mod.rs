@@ -143,7 +143,7 @@ impl Answer {
         Answer { name: option.name(), summary: option.summary(), answer, version }
     }
 
-    /// The version, or the answer if there is none.
+    /// The version; without one, the answer.
     fn cell(&self) -> Cell {
         self.version.map_or(Cell::from(self.answer), Cell::from)
     }

@@ -227,7 +227,7 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
 /// The letter that stands for `--mems`.
 const MEMORY: char = 'M';
 
-/// The letter of the operation; `i` if there is none.
+/// The letter of the operation; `i` by default.
 fn operation(parsed: &Parsed) -> Result<char, Failure> {
     let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
     let mut operation = None;

@@ -1,4 +1,4 @@
-//! What was seen in a few lines, for a terminal: the verdict, then causes by what helps against them.
+//! A short report for a terminal: the verdict, then causes by their remedy.
 
 use super::figures;
 use super::options::Options;
@@ -9,10 +9,10 @@ use millpond_observe::{QuietLine, Verdict};
 use millpond_report::{Align, Cell, Table};
 use std::collections::BTreeMap;
 
-/// Lines of the table, with its head and what is said of the rest.
+/// The most lines of the table, with its head and the line about the rest.
 const LINES_MAX: usize = 15;
 
-/// More causes than these are not named in a line.
+/// The most causes that are named in a line.
 const NAMES_MAX: usize = 3;
 
 /// Causes with one remedy.
@@ -28,7 +28,7 @@ struct Group<'a> {
 /// The verdict and other sentences, then the table.
 pub fn text(run: &Run, options: &Options, verdict: Option<&Verdict>) -> String {
     let mut facts = show::facts(run, options, verdict);
-    // That there is no job stands before all, then the verdict.
+    // A missing job comes first, then the verdict.
     facts.sort_by_key(|fact| match fact {
         fact if run.jobless.is_some() && fact.starts_with("no process is bound") => 0,
         fact if fact.starts_with("quiet: ") || fact.starts_with("not quiet: ") => 1,
@@ -41,7 +41,7 @@ pub fn text(run: &Run, options: &Options, verdict: Option<&Verdict>) -> String {
     text
 }
 
-/// At most [`LINES_MAX`] lines, those that took longest first.
+/// At most [`LINES_MAX`] lines, the longest noise first.
 fn table(lines: Vec<(&QuietLine, String)>) -> String {
     let groups = groups(lines);
     if groups.is_empty() {
@@ -95,12 +95,12 @@ fn groups(lines: Vec<(&QuietLine, String)>) -> Vec<Group<'_>> {
         group.rate += line.rate.unwrap_or(0.0);
         group.share += line.share.unwrap_or(0.0);
     }
-    // Equal ones stay in the order of their first cause.
+    // Equal groups stay in the order of their first cause.
     groups.sort_by(|a, b| b.total.cmp(&a.total).then(b.rate.total_cmp(&a.rate)));
     groups
 }
 
-/// Causes by name; threads of one process are one.
+/// Causes by name; the threads of a process count as one.
 fn names(lines: &[&QuietLine]) -> String {
     let mut programs: BTreeMap<Pid, usize> = BTreeMap::new();
     let mut names: Vec<(Option<Pid>, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Times and limits as people write and read them.
+//! Parses limits, and formats times.
 
 use millpond_cli::units;
 use millpond_model::Nanos;
@@ -13,7 +13,7 @@ pub fn parse_limit(text: &str) -> Option<Limit> {
     units::time(text, 0).map(Limit::Time)
 }
 
-/// A time with one digit behind the point, in the largest unit of which it has one: `830ns`, `12.3us`, `4.6ms`, `1.2s`.
+/// A time with one decimal, in the largest unit that gives at least 1: `830ns`, `12.3us`, `4.6ms`, `1.2s`.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 pub fn time(time: Nanos) -> String {
     match time.0 {

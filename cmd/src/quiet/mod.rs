@@ -3,8 +3,8 @@
 //!
 //! Each cause has a line with its count, longest time, total and remedy. Causes are device interrupts, inter-processor
 //! interrupts (IPIs), the timer tick, softirqs and timers. Others are functions of kernel workers, kernel threads,
-//! other threads, page faults of the job, and time stolen by the hypervisor. The job is what is bound to the set. Start
-//! it first, or let this command start it in the set.
+//! other threads, page faults of the job, and time stolen by the hypervisor. The job consists of the processes that are
+//! bound to the set. Start it first, or let this command start it in the set.
 //!
 //! ```text
 //! $ millpond quiet 1 --for 60s --max 50us
@@ -20,14 +20,14 @@
 //!
 //! # Operands
 //!
-//! The operand is a set. A command behind `--` is started in the set. It is told to end when the time is over, and the
-//! measurement ends with it. The default set (0) has no members: everything that runs there is shown. CPUs (`--cpu`) or
-//! processes (`--pid`) can take the place of a set.
+//! The operand is a set. A command behind `--` is started in the set. It gets SIGTERM when the time is over, and the
+//! measurement ends when it ends. The default set (0) has no members: everything that runs there is shown. CPUs
+//! (`--cpu`) or processes (`--pid`) can take the place of a set.
 //!
 //! # Columns
 //!
 //! `BY` is the sender of an IPI, the thread that a timer wakes, or the thread that faulted. `(job)` marks what the job
-//! does to itself. `(watcher)` marks what this command does. Neither counts against the limit, and the total is without
+//! does to itself. `(watcher)` marks what this command does. Neither counts against the limit, and the total excludes
 //! the watcher. `TOTAL` is a cause's own time, without what interrupted it: no moment is in two lines. `SHARE%` is of
 //! the time of all watched CPUs. A dash is an unknown figure: the length of a page fault, the number of hypervisor
 //! steals, and without programs in the kernel all times.
@@ -40,8 +40,8 @@
 //! The verdict comes first, then at most 15 lines. Causes with the same remedy share a line, the longest first. Threads
 //! of one program are one cause. `--all`, a pipe, a file and `--json` have every cause.
 //!
-//! A remedy is checked against the machine: what is done already is not advised. Where no process is bound to the set,
-//! the first line says so.
+//! A remedy is checked against the machine: measures that are already in effect are not advised. If no process is bound
+//! to the set, the first line says so.
 //!
 //! # Cost
 //!
@@ -52,9 +52,9 @@
 //!
 //! # Recordings
 //!
-//! `--from` looks at a recording of `millpond record --noise` in place of the machine. Counts and times of each cause
-//! are recorded, for the CPUs of sets, and no stretches. A limit on how often is judged. One on time is broken by a
-//! recorded disturbance that is longer, and cannot be judged otherwise.
+//! `--from` reads a recording of `millpond record --noise` instead of the machine. It has counts and times of each
+//! cause for the CPUs of sets, but no stretches. A limit on the rate is judged. A limit on time is broken by a longer
+//! recorded disturbance, and cannot be judged otherwise.
 //!
 //! # JSON
 //!
@@ -176,17 +176,17 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
     measure(&session, &options, parsed.common.json, parsed.long("all"), ctx).map(|measured| measured.exit)
 }
 
-/// What came of a measurement.
+/// The result of a measurement.
 pub(crate) struct Measured {
-    /// What the command ends with.
+    /// The exit status of the command.
     pub exit: Exit,
-    /// Whether the limit was kept; `None` where it cannot be told, or there was none.
+    /// Whether the limit was kept; `None` without a limit, or if it cannot be judged.
     pub is_kept: Option<bool>,
-    /// How long was measured.
+    /// Length of the measurement.
     pub length: Nanos,
 }
 
-/// Measures and tells.
+/// Measures and prints.
 ///
 /// # Errors
 /// As for [`watch::run`].
@@ -249,7 +249,7 @@ fn not_judged(verdict: &Verdict, limit: &str) -> Complaint {
     Complaint::new(format!("judge by {limit}"), why).hint(hint)
 }
 
-/// Writes the page; where that fails it is told.
+/// Writes the page, and reports a failure.
 fn report(
     file: &str,
     run: &watch::Run,

@@ -1,4 +1,4 @@
-//! What `quiet` is asked for: the rules of its options.
+//! The options of `quiet`, and their rules.
 
 use super::figures::parse_limit;
 use crate::failure::Failure;
@@ -11,42 +11,42 @@ use millpond_observe::Limit;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// How long is looked without a word about it.
+/// The default length of a measurement.
 const USUAL: Nanos = Nanos::from_secs(10);
 
-/// A limit as it was typed, and what it means.
+/// A limit: its text and value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    /// As it was typed.
+    /// The text on the command line.
     pub text: String,
-    /// What it means.
+    /// The value.
     pub value: Limit,
 }
 
-/// What was asked for.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The set.
     pub set: Option<PsetId>,
-    /// CPUs in place of a set's.
+    /// CPUs instead of those of a set.
     pub cpus: Option<Vec<CpuOperand>>,
-    /// Processes in place of a set's members.
+    /// Processes instead of the members of a set.
     pub pids: Vec<Pid>,
-    /// How long; until the command ends where that is not said.
+    /// Length of the measurement; `None`: until the command ends.
     pub time: Option<Nanos>,
-    /// How much is allowed.
+    /// The limit.
     pub limit: Option<Bound>,
-    /// What the job does to itself counts, too.
+    /// Noise by the job itself counts, too.
     pub strict: bool,
-    /// Nothing is started in the kernel.
+    /// Load no BPF programs.
     pub by_counts: bool,
-    /// A file for a page.
+    /// The file for a report.
     pub report: Option<String>,
-    /// What is started in the set.
+    /// The command to start in the set.
     pub command: Vec<OsString>,
 }
 
-/// Whether a report is a picture, by the end of its name; else it is a page.
+/// Whether a report is a picture, by its file name extension; else it is a page.
 pub fn is_picture(file: &str) -> bool {
     Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("svg"))
 }
@@ -57,7 +57,7 @@ fn is_page(file: &str) -> bool {
         .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
 }
 
-/// What says how to measure.
+/// The options of each measurement.
 struct Asked {
     time: Option<Nanos>,
     limit: Option<Bound>,
@@ -77,10 +77,10 @@ impl Asked {
 }
 
 impl Options {
-    /// Understands what was typed.
+    /// Checks the command line.
     ///
     /// # Errors
-    /// [`Failure`] with the rule that was broken.
+    /// [`Failure`] with the violated rule.
     pub fn of(parsed: &Parsed) -> Result<Options, Failure> {
         let cpus = parsed.long_value("cpu").map(|list| operands::cpus(&[list])).transpose()?;
         let pids = parsed.long_value("pid").map(|list| processes(&list)).transpose()?.unwrap_or_default();
@@ -111,10 +111,10 @@ impl Options {
         })
     }
 
-    /// A set is measured against a limit, by `--for`, `--max` and `--report`.
+    /// The options to measure a set against a limit, from `--for`, `--max` and `--report`.
     ///
     /// # Errors
-    /// [`Failure`] with the rule that was broken.
+    /// [`Failure`] with the violated rule.
     pub fn of_set(set: PsetId, usual_limit: &str, parsed: &Parsed) -> Result<Options, Failure> {
         let Asked { time, limit, report } = Asked::of(parsed)?;
         let limit = Some(limit.map_or_else(|| bound(usual_limit), Ok)?);
@@ -131,7 +131,7 @@ impl Options {
         })
     }
 
-    /// Stretches are told from this length on: what the limit is about, and where there is none what is long for a clock interrupt.
+    /// The minimum length of reported stretches: 10 us, which is long for a timer tick, or the limit if that is shorter.
     pub fn worth_telling(&self) -> Nanos {
         const LONG: Nanos = Nanos(10_000);
         match self.limit {

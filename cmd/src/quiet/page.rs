@@ -1,4 +1,4 @@
-//! The page of a report: sentences, the table, and a line of time of the worst stretches.
+//! The page of a report: sentences, the table, and a timeline of the longest stretches.
 
 use super::options::Options;
 use super::show;
@@ -7,7 +7,7 @@ use millpond_model::Nanos;
 use millpond_observe::Verdict;
 use millpond_report::{Mark, Sheet};
 
-/// More points than these are a blot.
+/// The most points of the timeline. More of them would overlap.
 const MARKS_MAX: usize = 1_000;
 
 /// The page.

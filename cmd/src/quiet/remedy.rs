@@ -1,34 +1,34 @@
-//! What helps against a disturbance, checked against the state of the machine: what is done already is not advised, and each command in front
-//! of a remedy exists and parses.
+//! Remedies for OS noise, checked against the state of the machine: measures in effect are not advised, and each command in
+//! a remedy exists and parses.
 //!
-//! A remedy is a command, with a word behind it in parentheses where one is needed, or a sentence. Commands of ours, `sysctl` and `taskset` stand as they
-//! are typed; what must be set at boot says so.
+//! A remedy is a sentence, or a command with an optional remark in parentheses. Commands of Millpond, `sysctl` and `taskset` appear as they
+//! are typed. Boot parameters are marked as such.
 
 use millpond_model::{
     Cause, CpuId, CpuSet, DisturbanceKind, Doer, KernelSettings, Pid, Pset, PsetId, PsetMode,
 };
 
-/// What remedies are checked against.
+/// The state of the machine, for checks of remedies.
 #[derive(Debug, Clone, Default)]
 pub struct Ground {
     /// The watched CPUs.
     pub cpus: CpuSet,
-    /// All that are on-line.
+    /// The on-line CPUs.
     pub online: CpuSet,
-    /// Those that other programs have for themselves.
+    /// The CPUs that other programs have reserved.
     pub reserved: CpuSet,
-    /// Those that take no interrupts.
+    /// The no-intr CPUs.
     pub no_intr: CpuSet,
-    /// The sets that exist.
+    /// The existing sets.
     pub sets: Vec<Pset>,
-    /// Sets of fences, with the names of these.
+    /// The sets of fences, with the names of the fences.
     pub fences: Vec<(PsetId, String)>,
-    /// What the kernel was started with.
+    /// Boot parameters and settings of the kernel.
     pub settings: KernelSettings,
 }
 
 impl Ground {
-    /// What helps against a cause on some of the watched CPUs; `pid` is a process behind it.
+    /// The remedy for a cause on some of the watched CPUs; `pid` is its process.
     pub fn remedy(&self, cause: &Cause, pid: Option<Pid>, at: &CpuSet) -> String {
         match cause.doer {
             Doer::Watcher => return "it is this command: --by-counts attaches nothing".to_owned(),
@@ -60,8 +60,8 @@ impl Ground {
         }
     }
 
-    /// The command that keeps interrupts away, where not all of the watched CPUs are without them already. One CPU of the machine must
-    /// go on taking them.
+    /// The command that moves interrupts off the watched CPUs; `None` if all of them are no-intr. One CPU of the machine must
+    /// keep interrupts.
     fn no_interrupts(&self) -> Option<String> {
         let with = &self.cpus - &self.no_intr;
         let left = &(&self.online - &self.no_intr) - &with;
@@ -81,7 +81,7 @@ impl Ground {
             "do_sync_core" | "text_poke_sync_each_cpu" => {
                 format!("{by} patches the kernel: no tracing, BPF or modules meanwhile")
             }
-            // The tables of `/proc` have no names but these.
+            // The only names in the tables of `/proc`.
             "Rescheduling interrupts" | "Function call interrupts" => {
                 "only a BPF program in the kernel can name its sender".to_owned()
             }
@@ -95,7 +95,7 @@ impl Ground {
         }
     }
 
-    /// What wakes or is woken across the border of the set belongs on one side.
+    /// Threads that wake each other up should be on the same side of the set's border.
     fn keep_apart(&self, by: &str, pid: Option<Pid>) -> String {
         match (self.own_set(), pid) {
             (Some(set), Some(pid)) => format!("psrset -b {set} {pid} (if {by} belongs to the job)"),
@@ -103,7 +103,7 @@ impl Ground {
         }
     }
 
-    /// Balancing goes on where it is not switched off at boot or by an isolated partition.
+    /// The remedy for load balancing, which is only disabled by a boot parameter or an isolated partition.
     fn no_balancing(&self) -> String {
         let open = &self.cpus - &self.settings.isolated;
         if open.is_empty() {
@@ -220,7 +220,7 @@ impl Ground {
                 "no changes of sets and bindings meanwhile".to_owned()
             }
             name if name.starts_with("watchdog") => self.no_watchdog(),
-            // A number behind a slash is that of the only CPU where it may run.
+            // A number after a slash is that of the CPU to which the thread is pinned.
             name if name.rsplit_once('/').is_some_and(|(_, cpu)| cpu.parse::<u32>().is_ok()) => {
                 "none: it belongs to the CPU".to_owned()
             }
@@ -234,7 +234,7 @@ impl Ground {
         }
     }
 
-    /// A foreign thread: what is not in the set at all, or is let in.
+    /// The remedy for a thread outside the job.
     fn task(&self, pid: Option<Pid>, at: &CpuSet) -> String {
         let of = |cpu: CpuId| self.sets.iter().find(|set| set.members.contains(&cpu));
         let sets: Vec<&Pset> = at.iter().filter_map(of).collect();
@@ -265,7 +265,7 @@ impl Ground {
         }
     }
 
-    /// The fence that a set belongs to.
+    /// The fence of a set.
     fn fence(&self, set: PsetId) -> Option<&str> {
         self.fences.iter().find(|(of, _)| *of == set).map(|(_, name)| name.as_str())
     }
@@ -275,7 +275,7 @@ impl Ground {
         self.sets.iter().fold(self.reserved.clone(), |all, set| &all | &set.cpus())
     }
 
-    /// Unbinds a process that is in the watched set, or binds it to a CPU that is not watched and in the default set.
+    /// The command that unbinds a process from the watched set, or binds it to an unwatched CPU of the default set.
     fn elsewhere(&self, pid: Pid) -> Option<String> {
         let free = &(&self.online - &self.taken()) - &self.cpus;
         free.lowest().map(|cpu| format!("pbind -b {cpu} {pid}"))
@@ -311,7 +311,7 @@ mod tests {
         Ground { cpus: cpus("2-3"), online: cpus("0-3"), ..Ground::default() }
     }
 
-    /// Where all is done that can be.
+    /// A machine with all possible measures in effect.
     fn done() -> Ground {
         let settings = KernelSettings {
             nohz_full: cpus("2-3"),
@@ -357,7 +357,7 @@ mod tests {
         "foo/3",
     ];
 
-    /// Every remedy that the machine could be given, on machines where something is done or nothing.
+    /// Every possible remedy, on machines with different measures in effect.
     fn all() -> Vec<(Ground, String)> {
         let shared = Ground { sets: vec![set(PsetMode::Shared)], ..ground() };
         let steered = Ground { sets: vec![set(PsetMode::Steered)], ..ground() };
@@ -379,7 +379,7 @@ mod tests {
         all
     }
 
-    /// The command in front of a remedy, if it begins with one.
+    /// The command at the start of a remedy, if any.
     fn command(remedy: &str) -> Option<Vec<&str>> {
         let words: Vec<&str> = remedy.split(" (").next()?.split(' ').collect();
         let ours = Command::named(words[0], crate::COMMANDS).is_some_and(|c| c.spec.applet)

@@ -1,4 +1,4 @@
-//! What was seen, as text and as JSON.
+//! The result of a measurement, as text and as JSON.
 
 use super::figures;
 use super::options::Options;
@@ -10,10 +10,10 @@ use millpond_report::{Align, Cell, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// More stretches than these nobody reads.
+/// The most stretches in the output.
 const STRETCHES_MAX: usize = 100;
 
-/// And more reasons why a set is not quiet than these.
+/// The most violations of the limit in the output.
 const BROKEN_MAX: usize = 10;
 
 const HEADS: [(&str, Align); 9] = [
@@ -87,7 +87,7 @@ fn stretch(stretch: &Stretch, run: &Run) -> String {
     format!("{length} on CPU {} after {after}: {}", stretch.cpu, cause(&stretch.cause))
 }
 
-/// Sentences beside the table: the worst stretch, what happened, how it was seen, and the verdict.
+/// Sentences with the table: the longest stretch, events, the source of the figures, and the verdict.
 pub fn facts(run: &Run, options: &Options, verdict: Option<&Verdict>) -> Vec<String> {
     let quiet = &run.quiet;
     let mut facts: Vec<String> = jobless(run).into_iter().collect();
@@ -135,7 +135,7 @@ fn said(broken: &Broken, run: &Run) -> String {
     }
 }
 
-/// That there is no job, if there is none.
+/// A sentence for a set without a job.
 fn jobless(run: &Run) -> Option<String> {
     let set = run.jobless?;
     Some(format!(
@@ -143,7 +143,7 @@ fn jobless(run: &Run) -> Option<String> {
     ))
 }
 
-/// For a program that reads lines, and for who wants all of it: that there is no job, the table, and sentences.
+/// The full text, for pipes and `--all`: a missing job, the table, and sentences.
 pub fn text(run: &Run, options: &Options, verdict: Option<&Verdict>) -> String {
     let mut text = jobless(run).map(|line| line + "\n").unwrap_or_default();
     text += &table(run).text();
@@ -159,26 +159,26 @@ pub fn text(run: &Run, options: &Options, verdict: Option<&Verdict>) -> String {
 pub struct Noise<'r> {
     processors: &'r CpuSet,
     set: Option<PsetId>,
-    /// False where no process is bound to the set.
+    /// False if no process is bound to the set.
     has_job: bool,
     elapsed_s: f64,
-    /// How it was watched.
+    /// The source of the figures.
     source: &'r str,
     disturbances: Vec<NoiseRow<'r>>,
     total: Total,
     watcher: Watcher,
     /// Time in which a CPU neither ran the job nor was idle, in one piece: the hundred longest.
     stretches: Vec<StretchRow<'r>>,
-    /// What was not kept, in sentences.
+    /// Lost events, in sentences.
     lost: &'r [String],
-    /// What cannot be told, in sentences.
+    /// Unavailable figures, in sentences.
     missing: &'r [String],
-    /// What happened meanwhile, in sentences.
+    /// Changes of the machine during the measurement, in sentences.
     events: &'r [String],
     limit: Option<&'r str>,
-    /// Null without a limit, or where it cannot be judged.
+    /// Null without a limit, or if it cannot be judged.
     quiet: Option<bool>,
-    /// What was beyond the limit.
+    /// Violations of the limit.
     broken: Vec<String>,
 }
 
@@ -198,7 +198,7 @@ struct Total {
     share: f64,
 }
 
-/// What this command did itself.
+/// The noise of this command itself.
 #[derive(Serialize, JsonSchema)]
 struct Watcher {
     count: u64,
@@ -208,7 +208,7 @@ struct Watcher {
 #[derive(Serialize, JsonSchema)]
 struct StretchRow<'r> {
     cpu: CpuId,
-    /// Since the watch began.
+    /// Time since the start of the measurement.
     at_s: f64,
     length_ns: Nanos,
     /// Its longest part.
@@ -217,7 +217,7 @@ struct StretchRow<'r> {
 }
 
 impl<'r> Noise<'r> {
-    /// Of a run, and whether it kept its limit.
+    /// The document of a run, with its verdict.
     pub fn of(run: &'r Run, options: &'r Options, verdict: Option<&Verdict>) -> Noise<'r> {
         let quiet = &run.quiet;
         let (count, total_ns) = quiet.watcher();

@@ -1,4 +1,4 @@
-//! Looking on: the job is found or started, and watched until the time is over, the command ends, or the user interrupts.
+//! The measurement: finds or starts the job, and watches until the time is over, the command ends, or the user interrupts.
 
 use super::options::Options;
 use super::remedy::Ground;
@@ -17,51 +17,51 @@ use millpond_session::{Session, stop_on_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-/// How often one looks who is the job, whether the set is still there, and takes what was told.
+/// Interval between updates of the job, checks of the set, and reads of stretches.
 const LOOK: Nanos = Nanos::from_millis(250);
 
-/// More stretches than these are not kept: the shortest go.
+/// The most stretches that are kept. Beyond that the shortest are dropped.
 const STRETCHES_MAX: usize = 20_000;
 
-/// What became of it.
+/// The result of a measurement.
 pub struct Run {
     /// The CPUs.
     pub cpus: CpuSet,
-    /// What was seen at the end.
+    /// The last reading.
     pub seen: Disturbed,
     /// The same as a table.
     pub quiet: Quiet,
-    /// What happened beside it, each as a sentence.
+    /// Changes of the machine during the measurement, each as a sentence.
     pub events: Vec<String>,
-    /// It did not go as it should.
+    /// Whether the measurement is invalid because of such a change, or the command failed.
     pub failed: bool,
-    /// What remedies are checked against.
+    /// The state of the machine, for checks of remedies.
     pub ground: Ground,
-    /// Remedies that the machine refuses, and what is said in their place.
+    /// Remedies that the machine refuses, and the texts in their place.
     pub refused: BTreeMap<String, String>,
     /// The set, if no process is bound to it.
     pub jobless: Option<PsetId>,
 }
 
 impl Run {
-    /// What helps against a line of the table.
+    /// The remedy for a line of the table.
     pub fn remedy(&self, line: &QuietLine) -> String {
         let remedy = self.ground.remedy(&line.cause, line.pid, &line.cpus);
         self.refused.get(&remedy).cloned().unwrap_or(remedy)
     }
 }
 
-/// Watches.
+/// Measures.
 ///
 /// # Errors
-/// [`Failure`] when there is no such set, CPU or process, and when nothing can be watched.
+/// [`Failure`] if the set, a CPU or a process does not exist, and if the machine cannot be watched.
 pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Run, Failure> {
     let machine = session.machine();
     let disturbances = facet("disturbances", machine.disturbances())?;
     let cpus = processors(machine, options)?;
     let stop = stop_on_signal();
     let set = options.set.filter(|set| !set.is_default());
-    // Members of a set are the job, unless others were named.
+    // The members of the set are the job, unless other processes were named.
     let sets = set.filter(|_| options.pids.is_empty()).into_iter().collect();
     let job = Job { sets, pids: options.pids.clone() };
     let what = WatchedJob {
@@ -79,14 +79,14 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
         .first()
         .copied()
         .filter(|set| options.command.is_empty() && !has_members(machine, *set));
-    // Beginning to watch takes its time: the command comes after it.
+    // Attaching takes time, so the command is started afterwards.
     let mut child = start(session, options, ctx)?;
     if let Some(child) = &child {
         read("processes", watch.join(child.pid()))?;
     }
     let mut changes = Changes { machine, set, before: cpus.clone(), events: Vec::new(), failed: false };
     let mut stretches: Vec<Stretch> = Vec::new();
-    // The terminal is the command's.
+    // The terminal belongs to the command.
     ctx.shows_progress &= child.is_none();
     let mut goes_on = true;
     while goes_on {
@@ -100,7 +100,7 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
             keep(&mut stretches, read("disturbances", watch.collect())?.stretches);
         }
     }
-    // What was seen first: looking takes time that is not asked for.
+    // The last reading comes first: the checks below take time that should not be measured.
     let mut seen = read("disturbances", watch.collect())?;
     if goes_on {
         changes.look();
@@ -122,7 +122,7 @@ pub fn run(session: &Session, options: &Options, ctx: &mut Ctx<'_>) -> Result<Ru
     Ok(Run { cpus, seen, quiet, events: changes.events, failed: changes.failed, ground, refused, jobless })
 }
 
-/// What is said in the place of a remedy that the machine refuses.
+/// The text in place of a remedy that the machine refuses.
 fn refused(session: &Session, text: &str, table: &'static [Command]) -> Option<String> {
     remedy::commands(text, table).iter().find_map(|command| match remedy::tried(session, command, table) {
         Tried::Accepted => None,
@@ -131,13 +131,13 @@ fn refused(session: &Session, text: &str, table: &'static [Command]) -> Option<S
     })
 }
 
-/// Whether a thread is bound to a set. What cannot be read may be.
+/// Whether a thread is bound to a set. True if that cannot be read.
 fn has_members(machine: &dyn Machine, set: PsetId) -> bool {
     let bound = machine.threads().ok().and_then(|threads| threads.bound().ok());
     bound.is_none_or(|bound| bound.iter().any(|status| status.set == set))
 }
 
-/// The state of the machine, as far as it can be read.
+/// The readable state of the machine.
 fn ground(machine: &dyn Machine, cpus: &CpuSet, settings: KernelSettings) -> Ground {
     let states =
         machine.processors().ok().and_then(|processors| processors.states().ok()).unwrap_or_default();
@@ -219,7 +219,7 @@ fn of_set(machine: &dyn Machine, set: PsetId) -> Result<CpuSet, Failure> {
     })
 }
 
-/// Wherever threads of the processes may run.
+/// The CPUs on which threads of the processes may run.
 fn of_processes(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Failure> {
     let threads = facet("threads", machine.threads())?;
     let mut cpus = CpuSet::new();
@@ -236,7 +236,7 @@ fn of_processes(machine: &dyn Machine, options: &Options) -> Result<CpuSet, Fail
     Ok(&cpus & &online(machine)?)
 }
 
-/// Starts the command in the set: a program beside us, or on a simulated machine a workload.
+/// Starts the command in the set: a child process, or a workload on a simulated machine.
 fn start<'s>(
     session: &'s Session,
     options: &Options,
@@ -266,7 +266,7 @@ fn start<'s>(
 struct Changes<'a> {
     machine: &'a dyn Machine,
     set: Option<PsetId>,
-    /// The watched CPUs that were on-line when one looked last.
+    /// The watched CPUs that were on-line at the last check.
     before: CpuSet,
     events: Vec<String>,
     failed: bool,
@@ -278,7 +278,7 @@ impl Changes<'_> {
         self.failed = true;
     }
 
-    /// Looks; `false` when there is nothing more to watch.
+    /// Checks the machine; `false` if no watched CPU is left.
     fn look(&mut self) -> bool {
         if let Ok(online) = online(self.machine) {
             let left = &self.before - &online;

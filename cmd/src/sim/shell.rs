@@ -61,7 +61,7 @@ impl Shell {
         format!("{}> ", printable(self.session.machine().name()))
     }
 
-    /// The file in which the machine is kept. `None` if there is none.
+    /// The file in which the machine is saved, if any.
     pub fn kept_path(&self) -> Option<String> {
         self.session.kept_path().map(|path| path.display().to_string())
     }

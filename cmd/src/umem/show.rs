@@ -42,7 +42,7 @@ const ALLOCATORS: [&str; 16] = [
     "_Znwm",
 ];
 
-/// The innermost function of a stack outside of allocators; the innermost one of all if there is none.
+/// The innermost function of a stack outside of allocators. If all are in allocators, the innermost one.
 pub(super) fn caller(image: &dyn Image, stack: &[u64]) -> Option<String> {
     let is_allocator = |symbol: &Symbol| {
         symbol.module.starts_with("libmillpond_")

@@ -1,8 +1,8 @@
-//! The scheduler of the classes TS, IA and FX under sched_ext: loads it, changes its tables, asks it about threads.
+//! The sched_ext scheduler of the classes TS, IA and FX: loads it, changes its tables, reads and changes the state of threads.
 //!
-//! The scheduler belongs to the process that loaded it ([`Classes`]), and ends with it in whatever way that ends: the kernel returns all threads to
-//! its own scheduler at once. Its maps are left at paths of the BPF file system, where other processes find them ([`Control`]), and where the tables
-//! and what was asked for threads wait for the next one that is loaded.
+//! The scheduler belongs to the process that loaded it ([`Classes`]), and ends when that process ends for any reason: the kernel returns all threads
+//! to its own scheduler at once. Its maps are pinned in the BPF file system, where other processes open them ([`Control`]). The tables and the wishes
+//! stay there for the next scheduler that is loaded.
 
 use crate::image::image;
 use crate::{Callable, Entries, Image, MappedWords, Object, Refused};
@@ -10,24 +10,24 @@ use std::path::Path;
 
 const IMAGE: Image = image!("classes");
 
-/// The scheduler, and one without rules that shows what sched_ext itself costs.
+/// The scheduler, and one without rules that measures the cost of sched_ext itself.
 const OPERATIONS: [&str; 2] = ["millpond", "bare"];
 
-/// What is left at paths, by its name.
+/// Names of pinned maps and programs.
 const TABLES: &str = "tables";
 const SETTINGS: &str = "settings";
 const WISHES: &str = "wishes";
 const ASK: &str = "ask";
 const PINNED: [&str; 7] = [TABLES, SETTINGS, WISHES, "levels", "cpus", "beat_words", "endings"];
-/// What a scheduler takes over from the one before it.
+/// Maps that a scheduler reuses from the previous one.
 const INHERITED: [&str; 3] = [TABLES, SETTINGS, WISHES];
 
-/// Bytes before members of the operations: see `struct sched_ext_ops`.
+/// Offsets of members, in bytes: see `struct sched_ext_ops`.
 const FLAGS: usize = 0;
 const HOTPLUG_SEQ: usize = 8;
 const TIMEOUT_MS: usize = 16;
 const CPU_RELEASE: usize = 24;
-/// Callbacks about cgroups, and where they are: a kernel that lacks one lacks what it is for.
+/// Callbacks of cgroups, and their offsets. Where a kernel lacks one, its function is not available.
 const GROUP_OPERATIONS: [(&str, usize); 5] = [
     ("cgroup_init", 32),
     ("cgroup_exit", 40),
@@ -35,14 +35,14 @@ const GROUP_OPERATIONS: [(&str, usize); 5] = [
     ("cgroup_set_bandwidth", 56),
     ("cgroup_set_idle", 64),
 ];
-/// Cgroups whose caps are kept at most, see the program.
+/// The most cgroups whose caps are enforced: see `MOST_GROUPS` of the program.
 const GROUPS: u32 = 4096;
-/// The program that does what that callback does, and the function of kernels that want it so.
+/// The program that replaces the callback `cpu_release`, and the function of kernels that need it.
 const SWITCHED: &str = "switched";
 const REENQUEUE: &str = "scx_bpf_reenqueue_local___v2";
 /// Flags of every load, and that of partial mode.
 const EVERY_LOAD: u64 = 4 | 16;
-/// Flags of the one with rules: it is asked about the last thread that wants a CPU, too.
+/// Flags of the scheduler with rules: the kernel also calls enqueue for the last runnable thread of a CPU.
 const WITH_RULES: u64 = 2;
 const PARTIAL: u64 = 8;
 
@@ -68,13 +68,13 @@ pub const SUMS: [&str; 13] = [
     "spared",
 ];
 const CPU_WORDS: usize = 24;
-/// Where sums begin.
+/// The index of the first sum.
 const FIRST_SUM: usize = 11;
 /// Figures of the timer, in the order of `struct beat`.
 pub const BEAT: [&str; 4] = ["count", "chunks", "chunk_max_ns", "moved"];
 const BEAT_WORDS: usize = 16;
 
-/// Where CPUs belong.
+/// The queues of CPUs and processor sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// Of each CPU by number: its queue, and the next CPU with the same queue (a ring).
@@ -84,7 +84,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// So many CPUs that share a queue.
+    /// The given number of CPUs with one queue.
     #[must_use]
     pub fn one_queue(cpus: u32) -> Places {
         let cpus = u64::from(cpus.max(1));
@@ -92,46 +92,46 @@ impl Places {
     }
 }
 
-/// How it is loaded.
+/// Options of loading the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Only threads with the policy SCHED_EXT are scheduled, not all but those of RT and DEADLINE.
+    /// Schedule only threads with the policy SCHED_EXT. Otherwise all threads but those of RT and DEADLINE.
     pub partial: bool,
-    /// The kernel ends a scheduler that leaves a thread waiting for so long, in milliseconds; at most 30,000.
+    /// The kernel ends a scheduler that leaves a runnable thread waiting for this time, in milliseconds; at most 30,000.
     pub timeout_ms: u32,
-    /// The kernel's count of CPUs that came and went: if it is another one by now, loading fails.
+    /// The kernel's count of CPU hotplug events. Loading fails if the count has changed.
     pub hotplug_seq: u64,
-    /// A wait after which a thread runs for a tick whatever its level; 0 for never.
+    /// A thread that has waited for this time runs for a tick regardless of its level; 0 for never.
     pub rescue_ns: u64,
-    /// The parent of a new process pays for it, as in Solaris.
+    /// The parent of a new process falls by a level, as in Solaris.
     pub parent_pays: bool,
     /// A wake-up by a program does not preempt a thread that began to run within this time; 0: it does.
     pub parity_ns: u64,
-    /// It is counted when a thread begins to run while a better one waits for its CPU.
+    /// Count the threads that begin to run while one of a higher level waits for the CPU.
     pub audit: bool,
     /// For tests: see `defect` in the program.
     pub defect: u64,
-    /// A scheduler without rules.
+    /// Load the scheduler without rules.
     pub bare: bool,
 }
 
-/// The scheduler at work.
+/// The loaded scheduler.
 #[derive(Debug)]
 pub struct Classes {
     object: Object,
     operations: &'static str,
-    /// Its tables and wishes are those of a scheduler before it.
+    /// Its tables and wishes are those of the previous scheduler.
     inherited: bool,
-    /// The kernel wants a program at a tracepoint instead of a callback.
+    /// The kernel needs a program at a tracepoint instead of a callback.
     by_tracepoint: bool,
 }
 
 impl Classes {
-    /// Hands it to the kernel, with these tables (`struct rule_tables` as words) unless `inherit` has those of a scheduler before it. Nothing is scheduled
-    /// by it yet.
+    /// Loads the scheduler with these tables (`struct rule_tables` as words), or with those of a previous scheduler in the directory `inherit`. It
+    /// does not schedule yet: see [`Classes::attach`].
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not take it.
+    /// [`Refused`] when the kernel refuses it.
     pub fn open(
         places: &Places,
         options: &Options,
@@ -196,10 +196,10 @@ impl Classes {
         Ok(Classes { object, operations, inherited, by_tracepoint })
     }
 
-    /// From now on it schedules.
+    /// Makes it the scheduler of the machine.
     ///
     /// # Errors
-    /// [`Refused`] when another scheduler is at work, or the kernel does not take this one.
+    /// [`Refused`] when another sched_ext scheduler runs, or the kernel refuses this one.
     pub fn attach(&mut self) -> Result<(), Refused> {
         if std::mem::take(&mut self.by_tracepoint) {
             self.object.attach(SWITCHED)?;
@@ -207,13 +207,13 @@ impl Classes {
         self.object.attach_operations(self.operations)
     }
 
-    /// Leaves what other processes use in a directory of the BPF file system.
+    /// Pins the maps and the query program in a directory of the BPF file system.
     ///
     /// # Errors
-    /// [`Refused`] when it cannot.
+    /// [`Refused`] when a map or the program cannot be pinned.
     pub fn pin(&mut self, dir: &Path) -> Result<(), Refused> {
         let inherited = |map: &str| self.inherited && INHERITED.contains(&map);
-        // What a scheduler left that has ended is no longer of use.
+        // A pin of a scheduler that has ended is of no use.
         let place = |name: &str| {
             let path = dir.join(name);
             let _ = std::fs::remove_file(&path);
@@ -225,18 +225,18 @@ impl Classes {
         self.object.pin_program(ASK, &place(ASK))
     }
 
-    /// What other processes have of it.
+    /// The same access that other processes have.
     ///
     /// # Errors
-    /// [`Refused`] when a map is not there.
+    /// [`Refused`] when a map is missing.
     pub fn control(&self) -> Result<Control, Refused> {
         Control::of(|map| self.object.entries(map), self.object.callable(ASK)?)
     }
 
-    /// Changes where CPUs belong. There are no more CPUs and queues than there were.
+    /// Changes the queues of CPUs. There cannot be more CPUs and queues than at loading.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not take them.
+    /// [`Refused`] when the kernel refuses them.
     pub fn set_places(&self, places: &Places) -> Result<(), Refused> {
         let (cpus, rings) = (self.object.entries("places")?, self.object.entries("rings")?);
         (0u64..).zip(&places.queues).try_for_each(|(queue, next)| rings.put(&[queue], &[*next]))?;
@@ -244,28 +244,28 @@ impl Classes {
     }
 }
 
-/// What it is asked about a thread, and answers.
+/// The state of a thread in the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadState {
-    /// By the numbers of the rules.
+    /// Number of the class: see `enum rule_class` in rules.h.
     pub class: u64,
-    /// The level that decides, -1 to 99.
+    /// The level by which it is scheduled, -1 to 99.
     pub pri: i64,
-    /// TS, IA: the system's part. FX: 0.
+    /// TS, IA: the system's part of the priority. FX: 0.
     pub cpupri: i64,
-    /// The user's part, and what that may be at most.
+    /// The user priority.
     pub upri: i64,
-    /// See `upri`.
+    /// The limit of the user priority.
     pub uprilim: i64,
     /// IA: 10 in the foreground, else -10.
     pub boost: i64,
-    /// Left of the slice, in nanoseconds; `i64::MAX` for one without end.
+    /// Rest of the slice, in nanoseconds; `i64::MAX` for an infinite one.
     pub timeleft: i64,
     /// FX: the slice, in nanoseconds.
     pub quantum: i64,
     /// TS, IA: seconds since the slice began.
     pub dispwait: u64,
-    /// What the thread has run, in nanoseconds.
+    /// Run time of the thread, in nanoseconds.
     pub ran_ns: u64,
     /// The CPU that it runs on.
     pub on_cpu: Option<u64>,
@@ -273,22 +273,22 @@ pub struct ThreadState {
     pub queue: u64,
 }
 
-/// A class with its parameters, as a thread is to have them.
+/// The requested class and parameters of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wish {
-    /// By the numbers of the rules.
+    /// Number of the class: see `enum rule_class` in rules.h.
     pub class: u8,
-    /// What the user's part may be at most, -60 to 60.
+    /// The limit of the user priority, -60 to 60.
     pub uprilim: i8,
-    /// The user's part.
+    /// The user priority.
     pub upri: i8,
     /// IA: whether it is in the foreground.
     pub foreground: bool,
-    /// FX: its slice, in nanoseconds; `i64::MAX` for one without end.
+    /// FX: its slice, in nanoseconds; `i64::MAX` for an infinite one.
     pub quantum: i64,
 }
 
-/// What is added to a user part for the bytes of a request.
+/// Added to a user priority for the bytes of a request.
 const SHIFT: i8 = 64;
 const REQUEST_SET: u64 = 1;
 const QUESTION_WORDS: usize = 17;
@@ -318,29 +318,29 @@ impl Wish {
     }
 }
 
-/// Why it ended.
+/// Why the scheduler ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// The kernel's number for the kind: 64 and above without an error, 1024 and above with one.
     pub kind: u64,
-    /// What the kernel adds to it.
+    /// The kernel's exit code.
     pub code: u64,
-    /// In the kernel's words.
+    /// The kernel's text of the reason.
     pub reason: String,
-    /// The same, more exactly: which thread, for how long.
+    /// The kernel's detailed message: which thread, for how long.
     pub message: String,
-    /// Addresses of the kernel's functions, the innermost first.
+    /// Addresses in the kernel, the innermost first.
     pub backtrace: Vec<u64>,
-    /// The beginning of what the kernel wrote down of CPUs and threads.
+    /// The beginning of the kernel's dump of CPUs and threads.
     pub dump: String,
 }
 
-/// Words of `struct ending`: its texts, in words, and its backtrace.
+/// Positions in `struct ending`, in words: its texts and its backtrace.
 const REASON: std::ops::Range<usize> = 2..18;
 const MESSAGE: std::ops::Range<usize> = 18..50;
 const BACKTRACE: std::ops::Range<usize> = 51..67;
 
-/// The maps of the scheduler, for whoever has the rights.
+/// The maps and the query program of the scheduler, for any process with the rights.
 #[derive(Debug)]
 pub struct Control {
     tables: Entries,
@@ -355,10 +355,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// What a scheduler left in a directory. Whether that is at work, the directory does not say.
+    /// Opens the pins of a scheduler in a directory. They do not show whether that scheduler still runs.
     ///
     /// # Errors
-    /// [`Refused`] when there is none.
+    /// [`Refused`] when a pin is missing or cannot be opened.
     pub fn at(dir: &Path) -> Result<Control, Refused> {
         Control::of(|map| Entries::at(&dir.join(map)), Callable::at(&dir.join(ASK))?)
     }
@@ -383,22 +383,22 @@ impl Control {
         self.settings.get(&[0]).and_then(|words| words.first().copied()).unwrap_or_default() & 1
     }
 
-    /// The tables that hold, as words.
+    /// The valid tables, as words.
     #[must_use]
     pub fn tables(&self) -> Vec<u64> {
         self.tables.get(&[self.chosen()]).unwrap_or_default()
     }
 
-    /// Other tables hold from now on, all at once. There is one writer at a time.
+    /// Replaces all tables at once. The caller ensures that there is one writer at a time.
     ///
     /// # Errors
-    /// [`Refused`] when the kernel does not take them.
+    /// [`Refused`] when the kernel refuses them.
     pub fn set_tables(&self, tables: &[u64]) -> Result<(), Refused> {
         let other = 1 - self.chosen();
         self.tables.put(&[other], tables)?;
         self.settings.put(&[0], &[other])?;
-        // An event that began before may still read the other copy, which the next writer fills. It holds off preemption, and this waits for all that do.
-        // SAFETY: a system call with plain numbers.
+        // An event that began earlier may still read the old copy, which the next writer fills. It runs without preemption; membarrier waits for such
+        // code. SAFETY: a system call with plain numbers.
         let waited = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
         if waited != 0 {
             std::thread::sleep(GRACE);
@@ -406,19 +406,19 @@ impl Control {
         Ok(())
     }
 
-    /// What a thread has; `None` when there is no such thread.
+    /// The state of a thread; `None` when the thread does not exist.
     ///
     /// # Errors
-    /// [`Refused`] when the scheduler cannot be asked.
+    /// [`Refused`] when the query fails.
     pub fn thread(&self, tid: u32) -> Result<Option<ThreadState>, Refused> {
         self.question(tid, None)
     }
 
-    /// Has a thread scheduled in another class or with other parameters; `None` when there is no such thread. It holds for schedulers that are loaded later, too:
-    /// `start` is when the thread began, in clock ticks since the machine booted, as `/proc` has it.
+    /// Changes the class or the parameters of a thread; `None` when the thread does not exist. The change also holds for schedulers that are loaded
+    /// later: `start` is the start time of the thread, in clock ticks since boot, as in `/proc`.
     ///
     /// # Errors
-    /// [`Refused`] when the scheduler cannot be asked, or too many threads have wishes.
+    /// [`Refused`] when the query fails, or too many threads have wishes.
     pub fn set_thread(&self, tid: u32, start: u64, wish: Wish) -> Result<Option<ThreadState>, Refused> {
         let [word, quantum] = wish.words();
         self.wishes.put(&[tid.into()], &[start, word, quantum])?;
@@ -451,7 +451,7 @@ impl Control {
         }))
     }
 
-    /// What was asked for threads: number, when each began, and the wish.
+    /// The wishes of threads: thread ID, start time, and wish.
     #[must_use]
     pub fn wishes(&self) -> Vec<(u32, u64, Wish)> {
         let one = |(key, value): (Vec<u64>, Vec<u64>)| {
@@ -461,12 +461,12 @@ impl Control {
         self.wishes.all().into_iter().filter_map(one).collect()
     }
 
-    /// Nothing is asked for a thread any more. What it has stays.
+    /// Removes the wish of a thread. Its current class stays.
     pub fn forget(&self, tid: u32) {
         self.wishes.remove(&[tid.into()]);
     }
 
-    /// A figure of a level, -1 to 99, summed over CPUs: an index of [`LEVEL_FIGURES`]. The largest where the figure is a maximum.
+    /// A figure of a level, -1 to 99: an index of [`LEVEL_FIGURES`]. The sum over CPUs, or the largest value where the figure is a maximum.
     #[must_use]
     pub fn level(&self, level: i8, figure: usize) -> u64 {
         let row = usize::from(level.clamp(-1, 99).saturating_add(1).unsigned_abs());
@@ -487,7 +487,7 @@ impl Control {
         self.beat.get(figure)
     }
 
-    /// Why the scheduler ended; `None` while it is at work.
+    /// Why the scheduler ended; `None` while it runs.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
         let words = self.endings.get(&[0])?;
@@ -505,5 +505,5 @@ impl Control {
     }
 }
 
-/// How long to wait for readers where the kernel does not say when they are done.
+/// How long to wait for readers where `membarrier` is not available.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(20);

@@ -1,11 +1,12 @@
-//! Keeps CPUs busy while the kernel takes their scheduling domains away.
+//! Keeps CPUs busy while the kernel removes their scheduling domains.
 //!
-//! An idle CPU is on a list of the kernel (`nohz.idle_cpus_mask`): busy CPUs wake one of that list to balance load for all of them. The tick of a CPU that
-//! is no longer idle takes it off the list, but only while the CPU has a scheduling domain. So a CPU that is idle when it loses its domain, as in an
-//! isolated partition, stays on the list for good: others wake it hundreds of times a second for balancing that it has no part in.
+//! The kernel lists idle CPUs (`nohz.idle_cpus_mask`). Busy CPUs wake one of them to balance load for all. The tick of a CPU that
+//! is no longer idle removes it from the list, but only while the CPU has a scheduling domain. So a CPU that is idle when it loses its domain, as in
+//! an isolated partition, stays on the list permanently. Other CPUs then wake it hundreds of times a second, although it takes no part in load
+//! balancing.
 //!
-//! Therefore a process computes on each of these CPUs, from at least one tick before the change until after it. It is in the cgroup that becomes the
-//! partition: from any other one the kernel would move it away first, and the CPU would be idle again.
+//! Therefore a busy-loop process runs on each of these CPUs, from at least one tick before the change until after it. It is in the cgroup that
+//! becomes the partition: from any other cgroup the kernel would first move it away, and the CPU would be idle again.
 
 use crate::LinuxMachine;
 use crate::knob::{ControlFile, CpusetFile};
@@ -19,35 +20,36 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long a tick is waited for. A CPU on which the process does not run for so long is busy with threads of higher priority: it is on no such list.
+/// The limit of the wait for a tick. A CPU on which the process does not run for this long is busy with threads of higher priority, so it is not
+/// listed.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The processes. They end with the value, and with the thread that made it.
+/// The busy-loop processes. They end when the value is dropped, and when the thread that created it ends.
 pub(crate) struct Busy {
     children: Vec<Pid>,
 }
 
-/// What a child needs.
+/// Parameters of a child process.
 struct Orders<'a> {
     parent: pid_t,
-    /// Files that take it into a cgroup: the first that does is used.
+    /// `cgroup.procs` files: the child enters the first one that accepts it.
     places: &'a [OwnedFd],
     /// The mask of its CPU.
     mask: &'a [u64],
-    /// Where a byte says that it had a tick, or cannot compute there.
+    /// The child writes a byte here after a tick, or if it cannot run there.
     ready: c_int,
 }
 
 impl LinuxMachine {
-    /// Keeps the CPUs of a cgroup busy that is about to become a partition without scheduling domains. Where that is not possible nothing is done: others wake
-    /// these CPUs more often then.
+    /// Keeps the CPUs of a cgroup busy that is about to become a partition without scheduling domains. Does nothing where that is impossible: then
+    /// other CPUs wake these CPUs more often.
     pub(crate) fn busy(&self, group: &str, partition: Option<&str>) -> Option<Busy> {
         if !self.os.root.is_live() || self.os.hierarchy.is_v1() {
             return None;
         }
         let cpus = self.read_file(&ControlFile::cpuset(group, CpusetFile::Cpus)).ok()??;
         let cpus = &cpus.parse::<CpuSet>().ok()? & &self.os.online().ok()?;
-        // A CPU alone has no domain either.
+        // A partition of one CPU has no domain either.
         let loses_domains = partition == Some("isolated") || (partition == Some("root") && cpus.len() == 1);
         if !loses_domains {
             return None;
@@ -57,7 +59,7 @@ impl LinuxMachine {
         let file = |dir: std::path::PathBuf| {
             open(dir.join("cgroup.procs"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         };
-        // A cgroup with members in those below it takes none itself.
+        // A cgroup whose children have members accepts no process itself.
         let places: Vec<OwnedFd> = [dir.clone()].into_iter().chain(below).filter_map(file).collect();
         Busy::on(&cpus, &places)
     }
@@ -91,7 +93,7 @@ impl Drop for Busy {
     }
 }
 
-/// Reads a byte of each child. Where all that are left have ended, there is nothing more to read.
+/// Reads a byte from each child. Returns early when all remaining children have ended.
 fn wait_for_ticks(ticks: &OwnedFd, mut children: usize) {
     let end = Instant::now() + PATIENCE;
     let mut bytes = [0u8; 64];
@@ -112,7 +114,7 @@ fn wait_for_ticks(ticks: &OwnedFd, mut children: usize) {
 }
 
 fn fork(orders: &Orders<'_>) -> Option<Pid> {
-    // SAFETY: the child calls nothing but the system, works on memory that is there, and ends without returning.
+    // SAFETY: the child makes only system calls, allocates no memory, and ends without returning.
     let forked = unsafe { libc::fork() };
     if forked == 0 {
         compute(orders);
@@ -120,16 +122,16 @@ fn fork(orders: &Orders<'_>) -> Option<Pid> {
     Pid::from_raw(forked.max(0))
 }
 
-/// What the child does: it computes until it is killed.
+/// The body of the child: a busy loop until it is killed.
 fn compute(orders: &Orders<'_>) -> ! {
-    // SAFETY: system calls with plain numbers and with memory that is there and large enough for them. Sets of signals are filled before they are used.
+    // SAFETY: system calls with plain numbers and with valid, large enough memory. Signal sets are filled before they are used.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_NAME, c"millpond-busy".as_ptr());
         let mut signals: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut signals);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const signals, std::ptr::null_mut());
-        // 0 is the process that writes.
+        // 0 is the writing process.
         let enter = |place: &OwnedFd| libc::write(place.as_raw_fd(), c"0".as_ptr().cast::<c_void>(), 1) == 1;
         let is_ready = || libc::write(orders.ready, c"!".as_ptr().cast::<c_void>(), 1);
         let (bytes, words) = (size_of_val(orders.mask), orders.mask.as_ptr());
@@ -140,7 +142,7 @@ fn compute(orders: &Orders<'_>) -> ! {
             is_ready();
             libc::_exit(1);
         }
-        // A timer of CPU time is looked at by the tick, after the tick has looked at the list of idle CPUs.
+        // The tick checks CPU-time timers after it has updated the list of idle CPUs.
         let mut soon: libc::itimerval = std::mem::zeroed();
         soon.it_value.tv_usec = 1;
         libc::setitimer(libc::ITIMER_PROF, &raw const soon, std::ptr::null_mut());

@@ -8,13 +8,13 @@
 //! | remembered affinity masks | 6.2 | the release: a probe would move a thread |
 //! | run-time isolation: isolated partitions move kernel threads, unbound work and timers (`HK_TYPE_DOMAIN`) | 7.0 | the function `housekeeping_update` in `/sys/kernel/btf/vmlinux`, else the release |
 //! | run-time nohz_full | no release yet | `/sys/devices/system/cpu/nohz_full`: it can be written, or lists CPUs that the command line does not |
-//! | emptied CPU lists | 7.0 | what the write answers (`ENOSPC`) |
+//! | emptied CPU lists | 7.0 | the error of the write (`ENOSPC`) |
 //! | idle cgroups | 5.15 | the file `cpu.idle`, else the release |
 //! | eBPF programs | 6.0 | the release and `/sys/kernel/btf/vmlinux` |
 //! | fair server | 6.12 | the files in debugfs, else the release |
 //! | ext server | 7.0 | the files in debugfs, else the release |
 //! | sched_ext | 6.12 | `/sys/kernel/sched_ext/state` |
-//! | functions that the scheduler of the classes calls | 6.17 | the release; a function in an unknown form is reported when the scheduler is loaded |
+//! | functions for the class scheduler | 6.17 | the release; a function in an unknown form is reported when the scheduler is loaded |
 //! | systemd on a message bus | - | the socket of the system bus, where systemd manages the cgroup tree |
 
 use crate::Os;
@@ -47,9 +47,9 @@ const FAIR_SERVER: Release = (6, 12);
 const EXT_SERVER: Release = (7, 0);
 /// BPF schedulers can be loaded.
 const SCHED_EXT: Release = (6, 12);
-/// sched_ext has the functions that the scheduler of the classes calls, in a known form.
+/// sched_ext has the functions that the class scheduler calls, in a known form.
 const CLASS_SCHEDULER: Release = (6, 17);
-/// A scheduler of sched_ext is told of `cpu.idle` of cgroups.
+/// sched_ext reports `cpu.idle` of cgroups to its scheduler.
 const IDLE_GROUPS: Release = (6, 19);
 
 impl Os {
@@ -58,7 +58,7 @@ impl Os {
         self.shows_exclusive_cpus() || self.releases_remote_partitions()
     }
 
-    /// The same, by the release alone.
+    /// The same, judged by the release alone.
     pub(crate) fn releases_remote_partitions(&self) -> bool {
         self.kernel >= REMOTE_PARTITIONS
     }
@@ -87,20 +87,20 @@ impl Os {
         self.kernel >= REMEMBERED_MASKS
     }
 
-    /// Whether the kernel keeps its own threads out of isolated partitions, also those that begin later. By the release alone: looking for the function takes
-    /// longer than the steps that this saves.
+    /// Whether the kernel keeps its own threads, also later ones, out of isolated partitions. Judged by the release alone: searching for the function
+    /// takes longer than the steps that this saves.
     pub(crate) fn isolates_at_run_time(&self) -> bool {
         self.kernel >= RUN_TIME_ISOLATION
     }
 
-    /// Whether the kernel has the function by which partitions change what HK_TYPE_DOMAIN says. A distribution may have brought it to an older release.
+    /// Whether the kernel has the function by which partitions change HK_TYPE_DOMAIN. A distribution may have backported it.
     fn updates_housekeeping(&self) -> bool {
         let types = fs::read(self.root.sys.join("kernel/btf/vmlinux")).unwrap_or_default();
         let name: &[u8] = b"\0housekeeping_update\0";
         types.windows(name.len()).any(|bytes| bytes == name)
     }
 
-    /// Whether ticks can be ended for CPUs while the kernel runs.
+    /// Whether the tick of a CPU can be stopped at run time (nohz_full).
     fn ends_ticks_at_run_time(&self) -> bool {
         let file = self.root.sys.join("devices/system/cpu/nohz_full");
         let is_writable = fs::metadata(&file).is_ok_and(|file| file.permissions().mode() & 0o222 != 0);
@@ -109,7 +109,7 @@ impl Os {
         is_writable || !shown.is_subset(&booted_without_ticks(&self.root))
     }
 
-    /// Whether a list of version 2 can be emptied while there are tasks. On a live root the write answers that.
+    /// Whether a list of version 2 can be emptied while the cgroup has tasks. On a live root the result of the write decides.
     pub(crate) fn empties_lists(&self) -> bool {
         self.kernel >= EMPTIED_LISTS
     }
@@ -123,20 +123,20 @@ impl Os {
     /// Whether our BPF programs fit the tracepoints.
     ///
     /// # Errors
-    /// Why not, as the second half of a sentence.
+    /// The reason, as the second half of a sentence.
     pub(crate) fn takes_programs(&self) -> Result<(), String> {
         self.is_at_least(PROGRAMS)
     }
 
-    /// Whether the scheduler of the classes can be loaded, given that the kernel has sched_ext.
+    /// Whether the class scheduler can be loaded, given that the kernel has sched_ext.
     ///
     /// # Errors
-    /// Why not, as the second half of a sentence.
+    /// The reason, as the second half of a sentence.
     pub(crate) fn takes_class_scheduler(&self) -> Result<(), String> {
         self.is_at_least(CLASS_SCHEDULER)
     }
 
-    /// Whether a scheduler is told of `cpu.idle` of cgroups.
+    /// Whether sched_ext reports `cpu.idle` of cgroups to its scheduler.
     pub(crate) fn tells_schedulers_of_idle_groups(&self) -> bool {
         self.kernel >= IDLE_GROUPS
     }
@@ -154,7 +154,7 @@ impl Os {
         self.kernel >= FAIR_SERVER || self.root.sys.join("kernel/debug/sched/fair_server").is_dir()
     }
 
-    /// Whether threads of a loaded scheduler get a part of a CPU that is busy with real-time threads.
+    /// Whether threads of a loaded scheduler get a reserved share of a CPU that is busy with real-time threads.
     pub(crate) fn has_ext_server(&self) -> bool {
         self.kernel >= EXT_SERVER || self.root.sys.join("kernel/debug/sched/ext_server").is_dir()
     }

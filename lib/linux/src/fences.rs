@@ -1,8 +1,8 @@
-//! The Fences facet: a fence is a set whose label says what else is kept away from its CPUs.
+//! The Fences facet: a fence is a set whose label also lists the kinds of OS noise that are kept off its CPUs.
 //!
-//! What is wanted of each thing is a function of its original (the baseline, once we touched it) and of the labels of all live sets, as with
-//! interrupts (`steering`): a list loses the fenced CPUs, a setting of a CPU has the value of its fence. When the label goes, originals come back.
-//! A kernel thread that appears later is moved at the next check.
+//! The requested value of each setting is a function of its original value (the baseline, once it was changed) and of the labels of all live sets, as
+//! for interrupts (`steering`). A CPU list loses the fenced CPUs; a setting of a CPU gets the value of its fence. When the label is removed, the
+//! original values are restored. A kernel thread that appears later is moved at the next check.
 
 use crate::knob::{ControlFile, LinuxKnob, TaskId, list_value};
 use crate::masks::ALL;
@@ -25,7 +25,7 @@ use millpond_model::{
 };
 use std::collections::BTreeMap;
 
-/// No latency at all is allowed, in the words of the kernel (`pm_qos_resume_latency_us`); 0 there allows any.
+/// The value of `pm_qos_resume_latency_us` that allows no latency; 0 there allows any.
 const NO_LATENCY: &str = "n/a";
 
 pub(crate) type Labels = BTreeMap<PsetId, SetLabel>;
@@ -39,7 +39,7 @@ fn latency_value(latency: Nanos) -> Value {
     }
 }
 
-/// The file of a CPU's setting, and the value that a shelter wants there.
+/// The file of a CPU's setting, and the value that a shelter requests.
 fn setting(item: ShelterItem, cpu: CpuId, shelter: Option<&Shelter>) -> Option<(ControlFile, Option<Value>)> {
     Some(match item {
         ShelterItem::IdleLatency => {
@@ -66,17 +66,17 @@ const MACHINE_SETTINGS: [MachineSetting; 4] = [
 
 const SETTINGS: [ShelterItem; 3] = [ShelterItem::IdleLatency, ShelterItem::Governor, ShelterItem::FairServer];
 
-/// In the kernel's files.
+/// Off and on in the kernel's files.
 const NO: &str = "0";
 const YES: &str = "1";
 
-/// Whether the original mask of a kernel thread, which it has again, needs no keeping while others have CPUs to themselves. One that is all that they
-/// leave does: threads that may run anywhere have the same mask then.
+/// Whether the restored mask of a kernel thread need not stay recorded while sets have exclusive CPUs. A mask of exactly the remaining CPUs must stay
+/// recorded: threads without a mask of their own show the same mask then.
 fn is_told_by_itself(original: &CpuSet, taken: &CpuSet, online: &CpuSet) -> bool {
     original.is_disjoint(taken) && (taken.is_empty() || original & online != online - taken)
 }
 
-/// The mask of a kernel thread, as its knob has it. `all` are the CPUs that count.
+/// The knob value of a kernel thread's mask. `all` are the CPUs that count.
 fn mask_value(mask: &CpuSet, all: &CpuSet) -> Value {
     if all.is_subset(mask) { ALL.to_owned() } else { (mask & all).to_string() }
 }
@@ -89,7 +89,7 @@ fn fenced(sets: &Labels, keeps_away: impl Fn(&Shelter) -> bool) -> CpuSet {
     sets.values().filter_map(cpus).fold(CpuSet::new(), |all, cpus| &all | &cpus)
 }
 
-/// The step that leads a list or setting that is not ours to what is wanted; `None` of `wanted` gives the original back.
+/// The step that sets a foreign list or setting to the requested value. With `None` for `wanted` it restores the original value.
 pub(crate) fn toward(
     baselines: &Baselines,
     knob: &LinuxKnob,
@@ -110,22 +110,22 @@ pub(crate) fn toward(
     }
 }
 
-/// Whether what a step would steer away may come to some of these CPUs now.
+/// Whether the target of a step, such as an interrupt, may currently reach some of these CPUs.
 fn admits(step: &Step, cpus: &CpuSet) -> bool {
-    // This is a list of CPUs that something keeps off.
+    // The list of irqbalance is inverted: it has the CPUs that get no interrupts.
     let is_banned = LinuxKnob::parse(&step.knob) == Ok(LinuxKnob::IrqbalanceBanned);
     let list = step.before.as_deref().and_then(|list| list.parse::<CpuSet>().ok()).unwrap_or_default();
     if is_banned { !cpus.is_subset(&list) } else { !list.is_disjoint(cpus) }
 }
 
-/// A list without these CPUs, or all others that are on-line where nothing else would be left.
+/// A list without these CPUs. If no on-line CPU would be left: all other on-line CPUs.
 fn without(list: &CpuSet, away: &CpuSet, online: &CpuSet) -> CpuSet {
     let rest = list - away;
     if (&rest & online).is_empty() { online - away } else { rest }
 }
 
 impl LinuxMachine {
-    /// The steps that lead everything but interrupts, which follow from states of CPUs, to what the fences want.
+    /// The steps that apply the fences to everything but interrupts, which follow from states of CPUs.
     pub(crate) fn sheltering(&self, sets: &Labels) -> Result<Vec<(ShelterItem, Step)>, Refusal> {
         let baselines = self.baselines();
         let is_kept = |knob: &Knob| match LinuxKnob::parse(knob) {
@@ -156,12 +156,12 @@ impl LinuxMachine {
         if away.is_empty() && !baselines.keys().any(is_kept) {
             return Vec::new();
         }
-        // The kernel lets none of them onto the CPUs of others.
+        // The kernel allows no kernel thread on exclusive CPUs.
         let offline = self.free_offline();
         let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
         let (taken, unconfined) = (online - &left, mask_value(&left, &all));
         let lacking = self.loses_offline().then(|| mask_value(&(&left & online), &all));
-        // Before 6.2 a mask that is set has no CPU that is off-line: the original waits for it.
+        // Before 6.2 setting a mask drops off-line CPUs. So the original mask is restored when those CPUs are on-line again.
         let stopped = self.os.offline().unwrap_or_default();
         let can_be_set = |list: &CpuSet| !self.forgets_masks() || list.is_disjoint(&stopped);
         let step = |task: TaskId| {
@@ -169,7 +169,7 @@ impl LinuxMachine {
             let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
             let kept = baselines.get(&knob.knob()).cloned().flatten();
             let is_kept = kept.is_some();
-            // A thread that may run wherever sets leave room may run everywhere when they end.
+            // A thread that may run on all CPUs outside sets may run everywhere when the sets end.
             let is_unconfined = is == unconfined || lacking.as_ref() == Some(&is);
             let first = || if is_unconfined { ALL.to_owned() } else { is.clone() };
             let original = kept.unwrap_or_else(first);
@@ -184,7 +184,7 @@ impl LinuxMachine {
                 return Some((ShelterItem::KernelThreads, step));
             }
             let wanted = without(&list, &(&away | &taken), online);
-            // What is off-line may be missing in a mask that was set.
+            // Off-line CPUs may be missing in a mask that was set.
             let same = |a: &CpuSet, b: &CpuSet| (a & online) == (b & online);
             let shown = if is == ALL { online.clone() } else { is.parse().ok()? };
             if same(&wanted, &shown) {
@@ -192,15 +192,16 @@ impl LinuxMachine {
             }
             let before = if is_kept { is } else { original.clone() };
             let wanted = if same(&wanted, &list) { original } else { list_value(&wanted)? };
-            // As long as there is a fence or a partition the original stays remembered: see `confined_kernel_threads`.
+            // The original stays recorded while a fence or a partition exists: see `confined_kernel_threads`.
             let step = Step::new(knob.knob(), Some(before), Some(wanted)).keeping().tolerant();
             Some((ShelterItem::KernelThreads, step))
         };
         self.kernel_threads().into_iter().filter_map(step).collect()
     }
 
-    /// Steps that remember the masks of kernel threads which may not run everywhere. The kernel forgets them, and lets these threads run on all CPUs that no
-    /// partition has, each time that a partition begins, changes or ends (cgroup version 2), or when they are moved to another cpuset (version 1).
+    /// Steps that record the masks of kernel threads that may not run everywhere. The kernel forgets these masks and allows all CPUs outside
+    /// partitions, each time that a partition begins, changes or ends (cgroup version 2), or when the threads are moved to another cpuset (version
+    /// 1).
     pub(crate) fn confined_kernel_threads(&self, online: &CpuSet) -> Vec<Step> {
         let offline = self.free_offline();
         let (left, all) = (self.left_for_kernel_threads(online, &offline), online | &offline);
@@ -209,7 +210,7 @@ impl LinuxMachine {
         let step = |task: TaskId| {
             let is = mask_value(&self.os.whole_mask(task, &offline).ok()?, &all);
             let knob = LinuxKnob::KernelThread(task).knob();
-            // A thread that was born while masks lack such a CPU lacks it, too.
+            // A thread that was created while masks lack such a CPU lacks it, too.
             let is_confined = is != unconfined && is != forgotten;
             if !(is_confined || loses && self.journal.baseline(&knob).is_none()) {
                 return None;
@@ -220,8 +221,8 @@ impl LinuxMachine {
         self.kernel_threads().into_iter().filter_map(step).collect()
     }
 
-    /// The CPUs on which the kernel lets its own threads run: those of no partition, with version 1 those of the default set. CPUs that are off-line are in
-    /// the masks of the root cgroup only.
+    /// The CPUs on which the kernel allows its own threads: those outside partitions, with version 1 those of the default set. Only masks in the root
+    /// cgroup have off-line CPUs.
     fn left_for_kernel_threads(&self, online: &CpuSet, offline: &CpuSet) -> CpuSet {
         let of = |group| self.os.effective(group).map(|rest| &rest & online).unwrap_or_default();
         let default = if self.os.hierarchy.is_v1() { of(names::DEFAULT_GROUP) } else { CpuSet::new() };
@@ -232,13 +233,13 @@ impl LinuxMachine {
         if left.is_empty() { online | offline } else { &left | offline }
     }
 
-    /// Those that the kernel lets be moved. That of an interrupt goes where its interrupt goes, by the kernel itself.
+    /// The kernel threads whose mask can be set. The kernel itself moves the thread of an interrupt with the interrupt.
     fn kernel_threads(&self) -> Vec<TaskId> {
         let is_free = |stat: &Stat| !stat.pinned && !stat.dead && !stat.comm.starts_with("irq/");
         self.kernel_threads_with_stat().filter(|(_, stat)| is_free(stat)).map(|(task, _)| task).collect()
     }
 
-    /// All of them, in order of their numbers.
+    /// All kernel threads, in order of their IDs.
     fn kernel_threads_with_stat(&self) -> impl Iterator<Item = (TaskId, Stat)> {
         let thread = |pid: u32| {
             let stat = self.os.stat(pid, None).ok()??;
@@ -247,7 +248,7 @@ impl LinuxMachine {
         self.os.pids().unwrap_or_default().into_iter().filter_map(thread)
     }
 
-    /// The value of the knob of a kernel thread: `all` where its mask has every CPU but those that are off-line and in a partition.
+    /// The knob value of a kernel thread: `all` if its mask lacks only CPUs that are off-line and in a partition.
     pub(crate) fn kernel_thread_value(&self, task: TaskId) -> Result<Value, millpond_machine::KnobError> {
         let offline = self.free_offline();
         let mask = self.os.whole_mask(task, &offline)?;
@@ -294,7 +295,7 @@ impl LinuxMachine {
         steps
     }
 
-    /// Settings of the whole machine: as the first fence wants them that says anything of them.
+    /// Settings of the whole machine: the first fence that requests a value decides.
     fn steps_of_machine(&self, sets: &Labels, baselines: &Baselines) -> Vec<(ShelterItem, Step)> {
         let shelters = || sets.values().filter_map(|set| Some(&set.fence.as_ref()?.shelter));
         let step = |setting: MachineSetting| {
@@ -311,7 +312,7 @@ impl LinuxMachine {
         MACHINE_SETTINGS.into_iter().filter_map(step).collect()
     }
 
-    /// The file of a setting, where there is one.
+    /// The file of a setting; `None` if the machine lacks it.
     fn machine_setting(&self, setting: MachineSetting) -> Option<ControlFile> {
         let files = match setting {
             MachineSetting::Turbo => vec![ControlFile::NoTurbo, ControlFile::Machine(setting)],
@@ -334,13 +335,13 @@ impl LinuxMachine {
         cpus.iter().filter_map(flush).flatten().collect()
     }
 
-    /// The knob by which a CPU can go off-line and lose nothing: with cgroup version 1 it would not come back to the cpusets.
+    /// The knob that takes a CPU off-line without a loss. With cgroup version 1 the CPU would not return to its cpusets.
     fn flushable(&self, cpu: CpuId) -> Option<LinuxKnob> {
         let file = ControlFile::Online(cpu);
         (!self.os.hierarchy.is_v1() && self.has_file(&file)).then_some(LinuxKnob::File(file))
     }
 
-    /// What a shelter asks for and this machine does not have, a line each.
+    /// The requested items of a shelter that this machine does not support, one per line.
     fn absent(&self, view: &View, wish: &FenceWish, sets: &Labels) -> Vec<String> {
         let mut lines = Vec::new();
         if wish.shelter.others == Others::Isolated && !view.partitions {
@@ -377,7 +378,7 @@ impl LinuxMachine {
         lines
     }
 
-    /// The nodes of a fence from which no memory can come, where it should come from them.
+    /// A line about the nodes of a fence without memory, if local memory was requested.
     fn nodes_without_memory(&self, view: &View, wish: &FenceWish) -> Option<String> {
         if wish.shelter.memory != SetMemory::Local {
             return None;
@@ -409,7 +410,7 @@ impl LinuxMachine {
         })
     }
 
-    /// Whether a set is no fence, and may be changed by its number.
+    /// Refuses a set that is a fence: it cannot be changed by its number.
     pub(crate) fn check_no_fence(sets: &Labels, set: PsetId) -> Result<(), Refusal> {
         match Self::fence_of(sets, set) {
             Some(name) => Err(Refusal::new(Subject::Pset(set), Reason::IsFence(name.clone()))),
@@ -530,7 +531,7 @@ impl Fences for LinuxMachine {
         steps.extend(last);
         let isolates = view.partitions && wish.shelter.others == Others::Isolated;
         let moves_threads = isolates && self.os.isolates_at_run_time();
-        // What such a kernel does not move with the partition is moved when the change settles.
+        // Threads that such a kernel does not move with the partition are moved when the change settles.
         let waits = |item| moves_threads && item == ShelterItem::KernelThreads;
         for (item, step) in self.sheltering(&sets)?.into_iter().filter(|(item, _)| !waits(*item)) {
             part(item, 1);
@@ -554,7 +555,8 @@ impl Fences for LinuxMachine {
         }
         part(ShelterItem::Others, steps.len() - before);
         if wish.shelter.flush {
-            // Others have left by now, and leave nothing new behind. One after the other, so that a partition of several never lacks all of them.
+            // Other tasks have left by now, and leave no new timers or work. One CPU at a time, so that a partition of several never lacks all of
+            // them.
             let flushing = self.flushing(&wish.cpus);
             part(ShelterItem::Flush, flushing.len());
             steps.extend(flushing);
@@ -592,7 +594,7 @@ impl Fences for LinuxMachine {
         if pools.is_some() {
             steps.extend(self.record_step(pools.as_ref()));
         }
-        // Masks of kernel threads change with the partition, and are settled when it has gone.
+        // Masks of kernel threads change with the partition, and are restored after its removal.
         let is_settled_later =
             |step: &Step| matches!(LinuxKnob::parse(&step.knob), Ok(LinuxKnob::KernelThread(_)));
         let sheltering = self.sheltering(&sets)?.into_iter().map(|(_, step)| step);
@@ -608,7 +610,7 @@ impl Fences for LinuxMachine {
         let StateSteps { first, last, shielded, interrupts, outcome } =
             self.state_changes(&changes, false, Some(Self::owners(&sets)))?;
         outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
-        // One that another program took off-line comes back as one that takes interrupts.
+        // A CPU that another program took off-line will take interrupts when it returns.
         let away = label.fence.iter().flat_map(|fence| fence.admitted.iter());
         let away = away.filter(|cpu| states.get(cpu).is_some_and(|state| !state.runs_threads()));
         steps.extend(away.filter_map(|cpu| self.forget_shield(*cpu)));
@@ -636,7 +638,7 @@ impl Fences for LinuxMachine {
         let cpus: CpuSet = cpus.iter().copied().collect();
         let online = self.online_now()?;
         let settings = self.settings();
-        // A partition does what `domain` does, and can be undone.
+        // A partition has the same effect as `domain`, and can be removed.
         let domain = if settings.isolated_partitions.is_some() { "" } else { "domain," };
         let mut all = Vec::new();
         let mut tell = |what: String, parameter: Option<String>| all.push(Remainder { what, parameter });
@@ -684,7 +686,7 @@ impl Fences for LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// The names of kernel threads that the kernel keeps on one of these CPUs, without the number of the CPU, each once.
+    /// The names of kernel threads that are pinned to one of these CPUs, without the CPU number, each name once.
     fn bound_kernel_threads(&self, cpus: &CpuSet) -> Vec<String> {
         let name = |(task, stat): (TaskId, Stat)| {
             let mask = if stat.pinned { self.os.mask(task).ok()? } else { return None };

@@ -1,19 +1,19 @@
 //! Affinity masks on kernels that forget them (before 6.2).
 //!
-//! There every change of a thread's cpuset, by a move or by a new list, replaces its mask by the cpuset's. So
-//! before a plan squeezes a thread whose mask is narrower, the mask is noted as a baseline, and whenever the
-//! machine settles each noted mask is put back as far as the cpuset allows, and forgotten once it is whole.
-//! Our own bindings are masks too; what they are is then kept in a record `bind.TID.START`, since the mask
-//! itself may be gone. (On every kernel there is such a record of a binding to several CPUs: their mask could be anybody's.)
+//! On these kernels every change of a thread's cpuset, by a move or by a new list, replaces the thread's mask by that of the cpuset. So
+//! before a plan changes the cpuset of a thread with a narrower mask, that mask is recorded as a baseline. Whenever the
+//! machine settles, each recorded mask is restored as far as the cpuset allows. The record is removed once the mask is complete.
+//! Our own bindings are masks, too. Each has a record `bind.TID.START`, because the mask
+//! itself may be lost. (On every kernel a binding to several CPUs has such a record, because such a mask could be that of another program.)
 //!
-//! There a mask also loses CPUs that are off-line, for good: whenever it is set, and with version 2 those of the root cgroup whenever partitions change. So
-//! while a CPU is off-line these are noted first, too, and put back when it is on-line again.
+//! On these kernels a mask also loses off-line CPUs permanently: whenever it is set, and for threads in the root cgroup of version 2 whenever
+//! partitions change. So while a CPU is off-line these masks are recorded first, and restored when it is on-line again.
 //!
-//! Since 6.2 the kernel does all else by itself, and nothing else here takes a step. The kernel's answer about a mask leaves off-line CPUs out on every
-//! release; the status of a thread has them.
+//! Since 6.2 the kernel restores masks itself, and this module needs no other steps. On every release `sched_getaffinity` omits off-line CPUs;
+//! `/proc/PID/status` has them.
 //!
-//! The masks of its own threads every kernel forgets, each time that a partition begins, changes or ends, and with version 1 when they move: they
-//! are noted in the same way, and settled with what fences keep kernel threads away from (`fences.rs`).
+//! Every kernel forgets the masks of its own threads each time that a partition begins, changes or ends, and with version 1 when they move. They
+//! are recorded in the same way, and restored together with the kernel threads of fences (`fences.rs`).
 
 use crate::knob::{ControlFile, CpusetFile, LinuxKnob, TaskId};
 use crate::os::knob_error;
@@ -31,8 +31,8 @@ pub(crate) fn bind_record(task: TaskId) -> String {
     format!("bind.{}.{}", task.leader(), task.start)
 }
 
-/// Whether masks of kernel threads are forgotten by the step: a partition begins, changes or ends; with version 1 one of them moves, or the list of the
-/// default set changes, which they are moved to.
+/// Whether a step makes the kernel forget masks of its threads: a partition begins, changes or ends. With version 1: a kernel thread moves, or the
+/// list of the default set, to which they are moved, changes.
 fn moves_kernel_threads(os: &Os, view: &View, step: &Step) -> bool {
     let is_partition = |group: &str| view.groups.get(group).is_some_and(|g| g.partition.is_some());
     let is_kernels = |pid: u32| os.stat(pid, None).is_ok_and(|stat| stat.is_some_and(|stat| stat.kernel));
@@ -58,7 +58,7 @@ impl LinuxMachine {
         self.forgets_masks() && !self.os.hierarchy.is_v1()
     }
 
-    /// The same where there is such a CPU now.
+    /// The same, if a CPU is off-line now.
     pub(crate) fn loses_offline(&self) -> bool {
         self.narrows_masks() && self.os.offline().is_ok_and(|offline| !offline.is_empty())
     }
@@ -77,7 +77,7 @@ impl LinuxMachine {
         self.os.place(task.pid, Some(task.leader())).is_ok_and(|place| place.as_deref() == Some("/"))
     }
 
-    /// Whether a mask of one CPU is a binding of ours.
+    /// Whether a mask of one CPU is a binding by Millpond.
     pub(crate) fn is_ours(&self, task: TaskId) -> bool {
         if self.forgets_masks() {
             return self.os.has_record(&bind_record(task));
@@ -85,8 +85,8 @@ impl LinuxMachine {
         self.journal.baseline(&LinuxKnob::Affinity(task).knob()).is_some()
     }
 
-    /// The steps that keep a binding of ours in mind; no CPUs for one that ends. One to a single CPU is
-    /// seen by its mask where the kernel keeps masks.
+    /// The steps that record a binding by Millpond; without CPUs they remove the record. A binding to a single CPU needs no record where the
+    /// kernel keeps masks.
     pub(crate) fn remember_binding(&self, task: TaskId, to: &CpuSet) -> Vec<Step> {
         let is_seen = to.is_empty() || (to.len() == 1 && !self.forgets_masks());
         let after = (!is_seen).then(|| to.to_string());
@@ -98,12 +98,12 @@ impl LinuxMachine {
         vec![Step::new(LinuxKnob::Record(name).knob(), before, after)]
     }
 
-    /// What a thread is bound to by us, as far as that is kept beside its mask.
+    /// The recorded binding of a thread.
     pub(crate) fn bound_to(&self, task: TaskId) -> Option<CpuSet> {
         self.os.record(&bind_record(task))?.parse().ok()
     }
 
-    /// The lists of several CPUs that we bound threads to. New threads and children of these have the same masks.
+    /// The recorded bindings to several CPUs. New threads and children inherit these masks.
     pub(crate) fn bound_lists(&self) -> BTreeSet<CpuSet> {
         let names = self.os.shared_record_names();
         let records = names.iter().filter(|name| name.starts_with("bind."));
@@ -111,7 +111,7 @@ impl LinuxMachine {
         records.filter_map(read).filter(|list: &CpuSet| list.len() > 1).collect()
     }
 
-    /// Whether a mask that is put back now would be whole, so that its baseline can be forgotten.
+    /// Whether a mask that is restored now would be complete, so that its baseline can be removed.
     pub(crate) fn is_whole(&self, original: &str, cpuset: &CpuSet) -> bool {
         if !self.forgets_masks() {
             return true;
@@ -125,13 +125,13 @@ impl LinuxMachine {
         }
     }
 
-    /// Whether masks of kernel threads are forgotten by one of these.
+    /// Whether one of these steps makes the kernel forget masks of its threads.
     pub(crate) fn move_kernel_threads(&self, view: &View, steps: &[Step]) -> bool {
         steps.iter().any(|step| moves_kernel_threads(&self.os, view, step))
     }
 
-    /// Puts notes of the masks and places in front of steps that would erase them. A mask that one of the `earlier` steps of the same change
-    /// sets is not worth a note: as it is now it will not be then.
+    /// Inserts steps that record masks and cgroups before steps that would erase them. A mask that one of the `earlier` steps of the same change
+    /// sets needs no record: its current value will be replaced first.
     pub(crate) fn noting_masks(
         &self,
         view: &View,
@@ -173,7 +173,7 @@ impl LinuxMachine {
             }
             let (Ok(mask), Ok(cpuset)) = (self.os.mask(task), self.cpuset_of(task)) else { continue };
             if mask != cpuset || (loses && self.is_in_root(task)) {
-                // The mask falls with the cpuset: a change that is put back puts it back, too.
+                // The mask changes with the cpuset: undoing the change must restore it.
                 let Ok(mask) = self.mask_value(task) else { continue };
                 notes.push(Step::new(knob, Some(mask), Some(ALL.to_owned())).keeping().falling());
             }
@@ -206,7 +206,7 @@ impl LinuxMachine {
         (!stat.kernel && !stat.dead).then_some(TaskId { pid, tid: Some(tid), start: stat.start })
     }
 
-    /// What is left to do about noted masks.
+    /// The steps that restore recorded masks.
     pub(crate) fn settle_masks(&self) -> Vec<Step> {
         if !self.forgets_masks() {
             return Vec::new();
@@ -215,7 +215,7 @@ impl LinuxMachine {
         let has_sets = self.live_sets().is_ok_and(|(_, sets)| !sets.is_empty());
         for (knob, original) in self.baselines().iter() {
             let Ok(LinuxKnob::Affinity(task)) = LinuxKnob::parse(knob) else { continue };
-            // One that has ended is forgotten elsewhere.
+            // Records of ended threads are removed elsewhere.
             let original = original.as_deref().unwrap_or(ALL);
             steps.extend(self.settle_mask(task, knob, original, has_sets).ok().flatten());
         }
@@ -239,7 +239,7 @@ impl LinuxMachine {
             return Ok(lost.then(|| Step::new(knob.clone(), before, Some(cpu)).tolerant()));
         }
         let place = self.os.place(task.pid, task.tid).map_err(knob_error)?;
-        // Inside a set a mask of somebody else's is set aside, and comes back with the thread.
+        // Inside a set the original mask of a thread does not apply. It is restored when the thread leaves the set.
         if place.as_deref().and_then(names::owner).is_some_and(|set| !set.is_default()) {
             return Ok(None);
         }
@@ -250,7 +250,7 @@ impl LinuxMachine {
                 if both.is_empty() { cpuset.clone() } else { both }
             }
         };
-        // One of all that sets leave looks like none, and would not be noted again.
+        // A mask of exactly the CPUs outside sets looks like no mask, and would not be recorded again.
         let looks_like_none = has_sets && original != ALL && target == cpuset;
         let whole = self.is_whole(original, &cpuset) && !looks_like_none;
         if mask == target && !whole {

@@ -1,8 +1,7 @@
-//! The CPUs facet: states from sysfs and from the records of what we did.
+//! The CPUs facet: states from sysfs and from the records of earlier changes.
 //!
-//! The kernel knows two states, on-line and off-line, and no times. The finer states (no-intr, spare,
-//! faulted) and all times are kept in records `processor.N`; a record that contradicts the kernel was
-//! overtaken by another program's change and counts no more.
+//! The kernel knows two states, on-line and off-line, and no times. Records `processor.N` have the other states (no-intr, spare,
+//! faulted) and all times. A record that contradicts the kernel is ignored: another program has changed the state since.
 
 use crate::LinuxMachine;
 use crate::cpu_states::CpuStates;
@@ -25,14 +24,14 @@ struct Record {
     since: WallTime,
 }
 
-/// What the name of a CPU's record begins with.
+/// Prefix of the name of a CPU's record.
 const RECORD: &str = "processor.";
 
 fn record_knob(cpu: CpuId) -> LinuxKnob {
     LinuxKnob::Record(format!("{RECORD}{cpu}"))
 }
 
-/// Whether a CPU has a record, by the names of all records in their order.
+/// Whether a CPU has a record. `names` are the sorted names of all records.
 fn is_recorded(names: &[String], cpu: CpuId) -> bool {
     names.binary_search(&format!("{RECORD}{cpu}")).is_ok()
 }
@@ -45,20 +44,20 @@ impl LinuxMachine {
         Some((text, record))
     }
 
-    /// The step after which a CPU that somebody took off-line comes back as one that takes interrupts; none where it would not come back no-intr.
+    /// The step after which a CPU that another program took off-line returns as one that takes interrupts; `None` if it would not return no-intr.
     pub(crate) fn forget_shield(&self, cpu: CpuId) -> Option<Step> {
         let (text, record) = self.record(cpu)?;
         (record.state == State::NoIntr).then(|| Step::new(record_knob(cpu).knob(), Some(text), None))
     }
 
-    /// The state of each CPU, with its time where we know it.
+    /// The state of each CPU, with the time of its last change where a record has it.
     fn known_states(&self) -> Result<Vec<(CpuId, State, Option<WallTime>)>, Refusal> {
         let (present, online) = (self.processor_list("present")?, self.online_now()?);
         if present.is_empty() {
             let why = "there are no CPUs in devices/system/cpu of sysfs";
             return Err(Refusal::operation(Reason::Machine(why.into())));
         }
-        // Few CPUs have a record. One list tells of which one need not ask.
+        // Few CPUs have a record. One list of names avoids reading the others.
         let records = self.os.shared_record_names();
         let known = |cpu| {
             let on = online.contains(cpu);
@@ -78,7 +77,7 @@ impl LinuxMachine {
             .states(|| Ok(self.known_states()?.into_iter().map(|(cpu, state, _)| (cpu, state)).collect()))
     }
 
-    /// The on-line CPUs, or those that were read by the shared reading.
+    /// The on-line CPUs, from the shared reading if there is one.
     pub(crate) fn online_now(&self) -> Result<CpuSet, Refusal> {
         self.shared_reads
             .of_view(|view| view.online.clone())
@@ -91,13 +90,13 @@ impl LinuxMachine {
             .map_err(|e| Refusal::operation(Reason::Machine(format!("the list of {name} CPUs: {e}"))))
     }
 
-    /// The record of a CPU, unless the kernel says that it was overtaken.
+    /// The record of a CPU, unless it contradicts the kernel.
     fn record_if_true(&self, cpu: CpuId, on: bool) -> Option<Record> {
         self.record(cpu).map(|(_, record)| record).filter(|record| record.state.runs_threads() == on)
     }
 
-    /// The CPUs that device interrupts are kept away from: those that are no-intr, or will be when they come back on-line, and those that we took
-    /// off-line, so that their interrupts find back when they return.
+    /// The CPUs that device interrupts are kept off: those that are no-intr, or will be when they return on-line, and those that Millpond took
+    /// off-line. The latter so that their interrupts return with them.
     pub(crate) fn shielded(&self) -> Result<CpuSet, Refusal> {
         if !self.os.shared_record_names().iter().any(|name| name.starts_with(RECORD)) {
             return self.os.check_records().map(|()| CpuSet::new());
@@ -108,7 +107,7 @@ impl LinuxMachine {
         Ok(&shielded.map(|(cpu, _)| cpu).collect() - &unasked)
     }
 
-    /// The CPUs that another program took off-line: those that are, and have no record, or one that lets interrupts come.
+    /// The CPUs that another program took off-line: off-line ones without a record, or with a record of a state that takes interrupts.
     fn unasked(&self, states: &BTreeMap<CpuId, State>) -> CpuSet {
         let records = self.os.shared_record_names();
         let shields = |cpu: CpuId| {
@@ -119,8 +118,8 @@ impl LinuxMachine {
         off.map(|(cpu, _)| *cpu).collect()
     }
 
-    /// The steps that forget records of CPUs which another program took off-line or brought back: they describe nothing any more. One of a no-intr CPU stays,
-    /// which is no-intr again when it comes back.
+    /// The steps that remove outdated records of CPUs that another program took off-line or on-line. The record of a no-intr CPU stays: the CPU is
+    /// no-intr again when it returns.
     pub(crate) fn overtaken_records(&self) -> Vec<Step> {
         let records = self.os.shared_record_names();
         let cpus = records.iter().filter_map(|name| Some(CpuId(name.strip_prefix(RECORD)?.parse().ok()?)));
@@ -155,9 +154,8 @@ impl LinuxMachine {
         Ok(Step::new(LinuxKnob::File(file).knob(), Some(is), Some(after.to_owned())))
     }
 
-    /// What must be done before CPUs go off-line: bindings that no process will see any more are noted. And
-    /// version 1 deletes an off-line CPU from every list for good, so the lists are narrowed by us first:
-    /// then the original ones are remembered, and a refusal can be undone.
+    /// The steps before CPUs go off-line. They record bindings that would become invisible. Version 1 permanently removes an off-line CPU from every
+    /// list, so these steps narrow the lists first: then the original lists are recorded, and a refused change can be undone.
     fn before_stopping(&self, stopped: &CpuSet, bound: &[LwpStatus]) -> Result<Vec<Step>, Refusal> {
         if stopped.is_empty() || !self.has_cgroups() {
             return Ok(Vec::new());
@@ -176,7 +174,7 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// The steps of one CPU, as if those that `planned` has were done; and adds this one.
+    /// The steps of one CPU, given that the changes in `planned` are done. Adds this change to `planned`.
     fn state_steps(
         &self,
         planned: &mut CpuStates,
@@ -211,8 +209,8 @@ impl LinuxMachine {
         let record = Record { state: to, since: self.clock().wall() };
         let after = serde_json::to_string(&record).unwrap_or_default();
         let before = self.record(cpu).map(|(text, _)| text);
-        // The record first: a change that is interrupted is put back from the far end, and until the record
-        // is gone the state is not what it says.
+        // The record comes first: an interrupted change is undone from the last step. Until the record is removed, it contradicts the
+        // state and is ignored.
         steps.insert(0, Step::new(record_knob(cpu).knob(), before, Some(after)));
         planned.becomes(cpu, to);
         Ok((steps, StateChange { cpu, from, to }))
@@ -221,20 +219,20 @@ impl LinuxMachine {
 
 /// The steps that change states of CPUs.
 pub(crate) struct StateSteps<'m> {
-    /// CPUs that start; then interrupts move.
+    /// Starts CPUs, then moves interrupts.
     pub(crate) first: Vec<Step>,
-    /// CPUs that stop.
+    /// Stops CPUs.
     pub(crate) last: Vec<Step>,
     /// The CPUs that take no interrupts afterwards.
     pub(crate) shielded: CpuSet,
-    /// What was read of interrupts, once.
+    /// The interrupts, read once.
     pub(crate) interrupts: Steering<'m>,
-    /// An answer for each change.
+    /// The outcome of each change.
     pub(crate) outcome: Vec<Result<StateChange, Refusal>>,
 }
 
 impl LinuxMachine {
-    /// Prepares changes of several CPUs at once, each as if those before it were done. `sets` are those of members afterwards, where they change too.
+    /// Prepares changes of several CPUs, each given that the earlier ones are done. `sets` has the sets of CPUs afterwards, if these change, too.
     pub(crate) fn state_changes(
         &self,
         changes: &[(CpuId, State)],
@@ -252,7 +250,7 @@ impl LinuxMachine {
             let outcome = changes.iter().map(refused).collect();
             return Ok(StateSteps { first, last, shielded: CpuSet::new(), interrupts, outcome });
         }
-        // All threads and sets are read once, and only where a CPU may stop.
+        // All threads and sets are read once, and only if a CPU may stop.
         let runs = |cpu: &CpuId| states.get(cpu).is_some_and(|state| state.runs_threads());
         let stops = changes.iter().any(|(cpu, to)| !to.runs_threads() && runs(cpu));
         let bound = if stops { self.bound_to_processors()? } else { Vec::new() };
@@ -289,7 +287,7 @@ impl LinuxMachine {
         }
         let shielded = planned.shielded();
         if !(first.is_empty() && last.is_empty()) {
-            // Interrupts leave before a CPU does, and come back after it.
+            // Interrupts leave before their CPU stops, and return after it starts.
             first.extend(interrupts.steps(&shielded)?);
             if done().next().is_some() {
                 first.splice(0..0, interrupts.lists_to_remember()).for_each(drop);
@@ -339,7 +337,7 @@ impl Processors for LinuxMachine {
         let change = self.prepare_each_state(cpus, to, forced)?;
         let Change { what, steps, notes, outcome } = change;
         let mut changes = outcome.into_iter().collect::<Result<Vec<_>, Refusal>>()?;
-        // One that is named twice was what it was before the first time.
+        // A CPU that is named twice reports the state before the first change.
         let mut was = BTreeMap::new();
         for change in &mut changes {
             change.from = *was.entry(change.cpu).or_insert(change.from);

@@ -12,7 +12,7 @@ use millpond_model::{CpuId, CpuSet, FenceName, Former, Lwp, Move, Pset, PsetId, 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What a move of CPUs is judged by, and where they go.
+/// A move of CPUs: the destination, and the data for its checks.
 struct Moving<'a> {
     states: &'a BTreeMap<CpuId, State>,
     /// Sets with threads.
@@ -59,7 +59,7 @@ impl Moving<'_> {
         self.active.get(&set).is_none_or(|count| *count <= 1)
     }
 
-    /// Moves a CPU that runs threads, and gives where it was.
+    /// Moves a CPU that runs threads, and returns its former set.
     fn take(&mut self, cpu: CpuId) -> PsetId {
         let from = self.from(cpu);
         if from != self.to {
@@ -74,12 +74,12 @@ impl Moving<'_> {
 }
 
 impl LinuxMachine {
-    /// The tree as it is.
+    /// The current tree.
     pub(crate) fn view(&self, root: RootTasks) -> Result<Rc<View>, Refusal> {
         self.shared_reads.view(root, || View::read(&self.os, self.journal.as_ref(), root))
     }
 
-    /// The originals that the journal keeps.
+    /// The original values in the journal.
     pub(crate) fn baselines(&self) -> Rc<BTreeMap<Knob, Option<Value>>> {
         self.shared_reads.baselines(|| self.journal.baselines())
     }
@@ -102,7 +102,8 @@ impl LinuxMachine {
         owners
     }
 
-    /// The sets, the default one included, that have one active CPU in `to` and had more in `from`. CPUs that are `apart` are not in the default set.
+    /// The sets, including the default one, with one active CPU in `to` and more than one in `from`. The default set does not have the CPUs in
+    /// `apart`.
     pub(crate) fn left_with_one(
         apart: &CpuSet,
         from: (&BTreeMap<PsetId, SetLabel>, &CpuSet),
@@ -120,7 +121,7 @@ impl LinuxMachine {
         all.filter(|id| count(from, *id) > 1 && count(to, *id) == 1).collect()
     }
 
-    /// Checks one CPU that should change sets.
+    /// Checks the move of one CPU. Returns the steps that must precede it.
     fn check_move(&self, moving: &Moving<'_>, cpu: CpuId) -> Result<Vec<Step>, Refusal> {
         let Moving { states, busy, bound, to, forced, .. } = moving;
         let refuse = |reason| Err(Refusal::new(Subject::Processor(cpu), reason));
@@ -155,8 +156,8 @@ impl LinuxMachine {
         self.release_bound(bound, cpu, *forced)
     }
 
-    /// What must be done about threads that are bound to a CPU which leaves: unbind them by force, or refuse. It does not matter
-    /// who bound them: the kernel cannot tell, and their owners would be as surprised.
+    /// The steps for threads that are bound to a CPU that leaves its set: they are unbound if `forced`, else the move is refused. This
+    /// applies to bindings by any program: the kernel does not record their origin.
     pub(crate) fn release_bound(
         &self,
         bound: &[LwpStatus],
@@ -179,7 +180,7 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// `steps`, and those that lead to what is wanted after them.
+    /// `steps`, followed by those that lead to the requested state.
     pub(crate) fn with_plan(
         &self,
         view: &View,
@@ -192,7 +193,7 @@ impl LinuxMachine {
         Ok(steps)
     }
 
-    /// Adds a set without CPUs, on a machine that has so many; of this number, or of the first that is free.
+    /// Adds a set without CPUs. `cpus` is the number of CPUs of the machine. `id` is the number of the set; `None` for the first free one.
     pub(crate) fn add_set(
         sets: &mut BTreeMap<PsetId, SetLabel>,
         options: CreateOptions,
@@ -277,7 +278,7 @@ impl Psets for LinuxMachine {
         sets.sort_by_key(|(serial, set)| (*serial, set.id));
         let mut sets: Vec<Pset> = sets.into_iter().map(|(_, set)| set).collect();
         if !self.has_cgroups() {
-            // Those of the machine come first; one's own are known to nobody else.
+            // The sets of the machine come first. Sets by affinity are private to their user.
             sets.extend(self.cooperative_list(&view));
         }
         Ok(sets)
@@ -358,7 +359,7 @@ impl Psets for LinuxMachine {
     }
 }
 
-/// The reason why a CPU in the partition of this cgroup stays.
+/// The reason to refuse the move of a CPU in the partition of this cgroup.
 pub(crate) fn in_partition_of(group: &str, is_v1: bool) -> Reason {
     let group = millpond_model::printable(&messages::group(group)).into_owned();
     if is_v1 { Reason::InCpuset(group) } else { Reason::InPartition(group) }
@@ -369,13 +370,13 @@ pub(crate) fn in_partition<'p>(partitions: &BTreeMap<&'p str, CpuSet>, cpu: CpuI
     partitions.iter().filter(|(_, cpus)| cpus.contains(cpu)).map(|(path, _)| *path).next_back()
 }
 
-/// The place of each CPU in its set, for all CPUs at once.
+/// The position of each CPU in its set.
 fn places(sets: &BTreeMap<PsetId, SetLabel>) -> BTreeMap<CpuId, usize> {
     let members = sets.values().flat_map(|set| set.members.iter().enumerate());
     members.map(|(place, cpu)| (*cpu, place)).collect()
 }
 
-/// The history of a CPU that changes sets and had this place in its set; `None` where it comes from the default set.
+/// The history of a CPU that leaves its set, where it had position `place`; `None` if it comes from the default set.
 pub(crate) fn former(sets: &BTreeMap<PsetId, SetLabel>, moved: &Move, place: usize) -> Option<Vec<Former>> {
     let set = sets.get(&moved.from)?;
     let left = Former { set: moved.from, serial: set.serial, place: u64::try_from(place).ok()? };
@@ -383,12 +384,12 @@ pub(crate) fn former(sets: &BTreeMap<PsetId, SetLabel>, moved: &Move, place: usi
     Some(Former::followed(history, left, moved.to)).filter(|history| !history.is_empty())
 }
 
-/// A set from which a CPU was taken, if it is still there.
+/// A set from which a CPU was taken, if it still exists.
 fn former_set<'s>(sets: &'s BTreeMap<PsetId, SetLabel>, stay: &Former) -> Option<&'s SetLabel> {
     sets.get(&stay.set).filter(|set| set.serial == stay.serial)
 }
 
-/// The set that each member of `label` goes to when its set ends, where that is not the default set.
+/// For each member of `label`, the set that it returns to when this set ends. Without members that return to the default set.
 pub(crate) fn returns(sets: &BTreeMap<PsetId, SetLabel>, label: &SetLabel) -> BTreeMap<CpuId, PsetId> {
     let is_there = |stay: &Former| former_set(sets, stay).is_some();
     let members = label.cpus();
@@ -396,8 +397,8 @@ pub(crate) fn returns(sets: &BTreeMap<PsetId, SetLabel>, label: &SetLabel) -> BT
     former.filter_map(|(cpu, all)| Some((*cpu, Former::last(all.clone(), is_there)?.0.set))).collect()
 }
 
-/// The CPUs of a set that ended return to the sets that they were taken from, each to its place there, where those are still there and
-/// `may_take` them at the size that they have then.
+/// Returns the CPUs of a removed set to the sets that they were taken from, each to its former position. Only if that set still exists and
+/// `may_take` accepts its new size.
 pub(crate) fn give_back(
     sets: &mut BTreeMap<PsetId, SetLabel>,
     ended: SetLabel,
@@ -417,7 +418,7 @@ pub(crate) fn give_back(
         *coming.entry(stay.set).or_default() += 1;
         stays.push((stay.place, cpu, history, stay.set));
     }
-    // In the order of their places, each then has the place that it had.
+    // Inserted in order of position, each CPU gets its former position.
     stays.sort_by_key(|(place, cpu, ..)| (*place, *cpu));
     for (place, cpu, history, id) in stays {
         let Some(set) = sets.get_mut(&id) else { continue };
@@ -429,7 +430,7 @@ pub(crate) fn give_back(
     }
 }
 
-/// The neighbour that lists CPUs of a partition and thereby ends it, in words.
+/// Describes the sibling whose CPU list overlaps a partition and so invalidates it.
 fn overlap(view: &View, place: &str, active: &CpuSet) -> Option<String> {
     let above = |path: &str| path.rsplit_once('/').map(|(above, _)| above.to_owned());
     let both = |group: &Group| &group.cpus & active;
@@ -440,7 +441,7 @@ fn overlap(view: &View, place: &str, active: &CpuSet) -> Option<String> {
     Some(format!("{} lists {} as well", messages::group(path), both(group).named()))
 }
 
-/// Where the tree is not as the set's mode promises.
+/// Describes differences between the tree and the set's mode.
 fn breaches(view: &View, id: PsetId, label: &SetLabel, mode: PsetMode) -> Vec<String> {
     let active = &label.cpus() & &view.online;
     let own = view.set_group(id);

@@ -5,7 +5,7 @@ use crate::{LinuxMachine, Root};
 use millpond_model::{CpuSet, KernelSettings};
 
 impl LinuxMachine {
-    /// What decides how much OS noise a CPU has, partitions included.
+    /// The settings that affect OS noise, with the isolated partitions.
     pub(crate) fn settings(&self) -> KernelSettings {
         let view = self.view(RootTasks::Unlisted).ok();
         let isolated_partitions = view.filter(|view| view.partitions).map(|view| view.isolated_partitions());
@@ -13,12 +13,12 @@ impl LinuxMachine {
     }
 }
 
-/// What a root says. A file that is not there is a setting that is off, or unknown.
+/// The settings of a root. A missing file means that the setting is off or unknown.
 pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
     let proc = |path: &str| root.read_value(&root.proc.join(path)).ok().flatten();
     let list = |name: &str| {
         let text = root.read_value(&root.sys.join("devices/system/cpu").join(name)).ok().flatten();
-        // Some kernels write `(null)` for none.
+        // Some kernels write `(null)` for an empty list.
         text.and_then(|text| text.parse::<CpuSet>().ok()).unwrap_or_default()
     };
     let switch = |path: &str| proc(path).map(|text| text.trim() != "0");
@@ -35,7 +35,7 @@ pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
     }
 }
 
-/// The CPUs whose ticks the command line ends: `nohz_full=`, and `isolcpus=` with the flag `nohz`.
+/// The CPUs whose tick the command line stops: `nohz_full=`, and `isolcpus=` with the flag `nohz`.
 pub(crate) fn booted_without_ticks(root: &Root) -> CpuSet {
     let command_line = root.read_value(&root.proc.join("cmdline")).ok().flatten().unwrap_or_default();
     let list = |word: &str| match word.split_once('=')? {

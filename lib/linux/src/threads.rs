@@ -19,8 +19,8 @@ const PLACE_LOOKS: u32 = 5;
 const PLACE_WAIT: Duration = Duration::from_millis(1);
 
 impl LinuxMachine {
-    /// The value of a mask knob. The kernel cannot tell "no mask" from "a mask of the whole cpuset"; what
-    /// equals the cpuset is taken for none, except for our own binding to all CPUs of a cpuset.
+    /// The value of a mask knob. The kernel does not distinguish "no mask" from "a mask of the whole cpuset". A mask equal
+    /// to the cpuset counts as none, except for our own binding to all CPUs of a cpuset.
     pub(crate) fn mask_value(&self, task: TaskId) -> Result<Value, KnobError> {
         let mask = self.os.mask(task)?;
         let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
@@ -31,7 +31,7 @@ impl LinuxMachine {
         }
         // Only in the root cgroup a mask has CPUs that are off-line.
         let hidden = &self.os.whole_mask(task, &offline)? & &offline;
-        // A thread that was born while masks lack such a CPU lacks it, too.
+        // A thread that was created while masks lack such a CPU lacks it, too.
         if is_all && (hidden == offline || self.narrows_masks() || !self.is_in_root(task)) {
             return Ok(ALL.to_owned());
         }

@@ -427,8 +427,8 @@ impl View {
         isolated.fold(CpuSet::new(), |all, group| &all | group.partition_cpus())
     }
 
-    /// The CPUs of a valid partition that tasks of the root cgroup may use all the same. There are none, but for kernels which lose count of a partition
-    /// whose CPUs all went off-line and came back (6.13 and later).
+    /// The CPUs of a valid partition that tasks of the root cgroup can use nevertheless. Only kernels since 6.13 have any: they lose track of a
+    /// partition after all of its CPUs went off-line and returned.
     #[must_use]
     pub fn shared_with_root(&self, path: &str) -> CpuSet {
         let group = self.groups.get(path).filter(|group| group.is_partition());

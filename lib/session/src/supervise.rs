@@ -132,7 +132,7 @@ impl Watched {
         pid.map(Watched).ok_or_else(|| Errno::SRCH.into())
     }
 
-    /// The next state change; `None` if there is none yet.
+    /// The next state change, if any yet.
     fn next(&self) -> io::Result<Option<Seen>> {
         let Some((_, status)) = waitpid(Some(self.0), WaitOptions::NOHANG | WaitOptions::UNTRACED)? else {
             return Ok(None);

@@ -115,12 +115,12 @@ pub struct Tunables {
     /// Nanoseconds for which a thread that waits on its last CPU is not stolen; default 100,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nosteal_nsec: Option<u64>,
-    /// A wake-up by a program does not preempt a thread that began to run within so many nanoseconds, as under `millpond schedd`; it does where
-    /// it is not set, the rule of Solaris.
+    /// A wake-up by a program does not preempt a thread that began to run within this many nanoseconds, as under `millpond schedd`.
+    /// Without a value it does, as in Solaris.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wakeup_parity_nsec: Option<u64>,
-    /// Threads of the class TS share time by the rules of Linux, in slices of so many nanoseconds; by those of Solaris where it is not
-    /// set.
+    /// Threads of the class TS share time by the rules of Linux, in slices of this many nanoseconds. Without a value they follow the rules
+    /// of Solaris.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eevdf_slice_ns: Option<u64>,
 }

@@ -115,7 +115,7 @@ async fn page(kind: &'static str, text: &'static str) -> Response {
 struct Refused {
     status: StatusCode,
     what: &'static str,
-    /// The remedy. Empty if there is none.
+    /// The remedy. May be empty.
     hint: String,
 }
 

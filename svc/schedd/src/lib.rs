@@ -16,12 +16,12 @@
 //! in RT and SCHED_DEADLINE. Each thread begins in TS, with three points of user priority for one of nice. SCHED_IDLE is below all
 //! levels. `--whole` needs Linux 7.0: before, a thread in RT that never sleeps makes the kernel end the scheduler.
 //!
-//! The kernel ends a scheduler that leaves a thread waiting for 30 seconds. Solaris' rules let a thread wait for ever: FX 0 below a
-//! busy TS 59. Such a thread runs for a clock tick after each 5 seconds of waiting (`--rescue`).
+//! The kernel ends a scheduler that leaves a thread waiting for 30 seconds. By Solaris' rules a thread can wait forever: FX 0
+//! below a busy TS 59. Such a thread runs for a clock tick after each 5 seconds of waiting (`--rescue`).
 //!
-//! The kernel may end the scheduler by itself. The reason is logged, with the thread and what the kernel wrote down. After an end
-//! because CPUs came or went it is loaded again at once. After an error it is loaded again once in ten minutes; a second error
-//! within that time ends this command with status 1.
+//! The kernel may end the scheduler by itself. The reason is logged, with the thread and the kernel's dump. If a CPU went on-line
+//! or off-line, it is loaded again at once. After an error it is loaded again once in ten minutes; a second error within that
+//! time ends this command with status 1.
 //!
 //! A program that wakes up a thread of a better level keeps its CPU if it began to run less than 0.3 ms ago (`--parity`). The
 //! better thread gets the CPU at the next clock tick or switch, or at the next wake-up after that time. Timers, devices and
@@ -29,8 +29,8 @@
 //! Solaris; programs that pass many small messages then take up to 1.9 times as long.
 //!
 //! `cpu.max` of cgroups holds for the threads that it schedules, and so does `cpu.idle` from Linux 6.19 on. `cpu.weight` has no
-//! effect on them. Without `--whole` the threads of a cgroup that are in a class have the time of `cpu.max` for themselves,
-//! and the other threads of that cgroup have it once more.
+//! effect on them. Without `--whole` the quota of `cpu.max` applies twice to a cgroup: once to its threads in a class, and once
+//! to its other threads.
 
 mod options;
 mod service;

@@ -1,4 +1,4 @@
-//! What it is started with.
+//! The command line of schedd.
 
 use millpond_cli::{Answer, Example, Flag, Group, Parsed, Spec, ValueKind, units};
 use millpond_machine::facets::SchedulerOptions;
@@ -7,7 +7,7 @@ use millpond_session::OpenOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Its description.
+/// The options, for parsing and help.
 pub const SPEC: Spec = Spec {
     name: "schedd",
     applet: true,
@@ -66,12 +66,12 @@ pub const SPEC: Spec = Spec {
     ..Spec::NEW
 };
 
-/// Understood.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How the scheduler is started.
+    /// Options of the scheduler.
     pub scheduler: SchedulerOptions,
-    /// It is not started again.
+    /// Do not load the scheduler again after its end.
     pub once: bool,
     /// The machine.
     pub open: OpenOptions,
@@ -79,17 +79,17 @@ pub struct Options {
 
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
-/// Without `--rescue`.
+/// The default of `--rescue`.
 const RESCUE: Nanos = Nanos::from_secs(5);
-/// Without `--parity`.
+/// The default of `--parity`.
 const PARITY: Nanos = Nanos(300_000);
-/// What the kernel takes at most.
+/// The kernel's limit of `--timeout`.
 const TIMEOUT: Nanos = Nanos::from_secs(30);
 
 /// Parses the words after the name.
 ///
 /// # Errors
-/// What it answers instead of running: its help, its version, or a sentence about the first word that is wrong.
+/// The output in place of running: the help, the version, or a sentence about the first invalid word.
 pub fn parse(words: &[OsString]) -> Result<Options, Answer> {
     millpond_cli::service(&SPEC, env!("CARGO_PKG_VERSION"), words, options)
 }

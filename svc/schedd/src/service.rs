@@ -1,4 +1,4 @@
-//! The loop: it loads the scheduler, watches it, and loads it again where that helps.
+//! The main loop: loads the scheduler, watches it, and loads it again after an end that permits this.
 
 use crate::options::Options;
 use millpond_machine::facets::SchedulerEnd;
@@ -7,18 +7,18 @@ use millpond_model::Nanos;
 use millpond_session::{Daemon, NotifyState, Output, Session, stop_daemon_on_signal, tell_manager, watchdog};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What it is called.
+/// Name in messages and of the lock file.
 const NAME: &str = "schedd";
-/// How often it looks at the scheduler.
+/// Interval between checks of the scheduler.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// How often it looks at the processor sets.
+/// Interval between checks of the processor sets.
 const REFRESH: Nanos = Nanos::from_secs(1);
-/// Errors of the scheduler that are farther apart than this are forgiven.
+/// After an error the scheduler is loaded again only if the previous error is older than this.
 const FORGIVEN: Nanos = Nanos::from_secs(600);
-/// How long CPUs may go on coming and going before it is loaded again.
+/// Delay before it is loaded again after a CPU went on-line or off-line: further CPUs may follow.
 const CALM: Nanos = Nanos::from_millis(500);
 
-/// Runs until it is asked to stop. Gives the exit status.
+/// Runs until a stop signal. Returns the exit status.
 pub fn run(options: &Options, err: &mut Output<'_>) -> u8 {
     let stop = stop_daemon_on_signal();
     let begun = Session::open(&options.open).map_err(|error| error.to_string()).and_then(|session| {
@@ -98,7 +98,7 @@ impl Service<'_, '_> {
         }
     }
 
-    /// Loads the scheduler and watches it until it ends. `None` when this command was asked to stop.
+    /// Loads the scheduler and watches it until it ends. `None` after a stop signal.
     fn serve(&mut self) -> Result<Option<SchedulerEnd>, Refusal> {
         let clock = self.session.machine().clock();
         let mut scheduler = self.dispatcher.start_scheduler(&self.options.scheduler)?;

@@ -79,7 +79,7 @@ impl Program {
         lines.map(|line| hex(line.rsplit("0x").next().unwrap())).collect()
     }
 
-    /// A core that gdb writes of the running process. `Err`: why there is none.
+    /// A core that gdb writes of the running process. `Err`: why it could not.
     fn core_of_gdb(&self, dir: &Path) -> Result<PathBuf, &'static str> {
         let mut gcore = Command::new("gcore");
         let out = gcore.arg("-o").arg(dir.join("core")).arg(self.pid().to_string()).output();

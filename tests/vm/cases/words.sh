@@ -57,8 +57,8 @@ state() {
         done
         psrset -i -v
         psrinfo | awk '{ print $1, $2 }'
-    } >"$_file" 2>"$_file.said" || fail "cannot tell the state: $(cat "$_file.said")"
-    [ ! -s "$_file.said" ] || fail "while the state was told: $(cat "$_file.said")"
+    } >"$_file" 2>"$_file.said" || fail "cannot write the state: $(cat "$_file.said")"
+    [ ! -s "$_file.said" ] || fail "messages while the state was written: $(cat "$_file.said")"
 }
 
 # Movable kernel threads: with flag 0x200000 and without 0x4000000. A thread of an interrupt follows its interrupt, some time

@@ -1,13 +1,13 @@
-//! What still comes to CPUs that are kept for four jobs, by each way to keep them: a virtual machine with 8 CPUs, of which 4 to 7 are kept, and beside the jobs
-//! a load of hackbench, builds and a network stream that may run anywhere. One boot for each way; the load is there before. The jobs compute without end, or
-//! sleep and wake each millisecond.
+//! OS noise on CPUs that are reserved for four jobs, for each method of reservation. The virtual machine has 8 CPUs, of which 4 to 7 are reserved. A
+//! load of hackbench, builds and a network stream may run anywhere. There is one boot for each method; the load starts before the reservation. The
+//! jobs compute without end, or sleep and wake each millisecond.
 //!
 //! # Counters
 //!
-//! Nothing of ours counts: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler), `/proc/softirqs` (those that balance load) and, on the kernel
-//! that has it, the tracer `osnoise`. A job that computes never sleeps, so each call of the scheduler on its CPU is a disturbance. One that sleeps calls
-//! the scheduler itself: there softirqs that balance load are counted in place of these calls. Local timer interrupts are told apart: ticks end only where the kernel
-//! was booted to end them (`nohz_full=`).
+//! All counters are the kernel's: `/proc/interrupts`, `/proc/schedstat` (calls of the scheduler), `/proc/softirqs` (load balancing) and, on kernels
+//! that have it, the tracer `osnoise`. A computing job never sleeps, so each call of the scheduler on its CPU is a disturbance. A sleeping job calls
+//! the scheduler itself, so load-balancing softirqs are counted instead of these calls. Local timer interrupts are counted separately: ticks only
+//! stop if the kernel was booted with `nohz_full=`.
 //!
 //! One is added to each count of a pair, to avoid a division by zero; the note of a line has the original rates.
 
@@ -27,22 +27,22 @@ const KEPT: RangeInclusive<usize> = 4..=7;
 const WINDOW_S: u32 = 10;
 const ROUNDS: usize = 10;
 
-/// The kind of a way, which decides Millpond's goal against it.
+/// The kind of a method, which decides Millpond's goal against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Millpond.
     Ours,
     /// No protection: the lower bound.
     Floor,
-    /// What the kernel offers by itself.
+    /// The kernel's own interfaces.
     Bare,
-    /// Of others, while the machine runs.
+    /// Programs of others, at run time.
     AtRunTime,
     /// Kernel command line options.
     AtBoot,
 }
 
-/// What the jobs do.
+/// The work of the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Jobs {
     /// They compute.
@@ -60,7 +60,7 @@ impl Jobs {
     }
 }
 
-/// A way to keep CPUs.
+/// A method to reserve CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Way {
     /// Its name in the script.
@@ -113,7 +113,7 @@ const WAYS: [Way; 10] = [
     },
 ];
 
-/// A kernel, its cgroups, what the jobs do, and the ways that are tried there. cset needs cpusets of cgroup v1.
+/// A kernel, its cgroup version, the work of the jobs, and the methods that are tried there. cset needs cpusets of cgroup v1.
 const GROUNDS: [(&str, Cgroup, Jobs, &[&str]); 8] = [
     (
         "6.17",
@@ -157,7 +157,7 @@ impl Window {
     }
 }
 
-/// Results of one way.
+/// Results of one method.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Found {
     windows: Vec<Window>,
@@ -196,7 +196,7 @@ fn title(id: &str, jobs: Jobs) -> String {
     format!("what comes to a fenced CPU{whose}, without ticks (Linux {id}, 8 CPUs in a virtual machine)")
 }
 
-/// A line for each way beside ours, and one for ticks.
+/// A line for each method other than Millpond's, and one for ticks.
 fn lines_of(id: &str, jobs: Jobs, found: &[(&Way, Result<Found, Trouble>)]) -> Vec<Line> {
     let title = title(id, jobs);
     let ours = found.iter().find(|(way, _)| way.kind == Kind::Ours);
@@ -256,7 +256,7 @@ fn told_of(name: &str, found: &Found) -> String {
     )
 }
 
-/// For each way that worked its median rate without ticks.
+/// The median rate without ticks of each method that worked.
 fn rates<'a>(jobs: Jobs, found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'a str, f64)> {
     let rate = |(way, found): &(&'a Way, Result<Found, Trouble>)| {
         let windows = &found.as_ref().ok()?.windows;
@@ -266,7 +266,7 @@ fn rates<'a>(jobs: Jobs, found: &[(&'a Way, Result<Found, Trouble>)]) -> Vec<(&'
     found.iter().filter_map(rate).collect()
 }
 
-/// Bars in groups by way, one for each kernel. What is many times as much as the rest hides it: the value is told where the bar is pointed at.
+/// Bars in groups by method, one for each kernel. A very long bar makes the others too short to read: hovering over a bar shows its value.
 fn picture(drawn: &[(String, Vec<(&str, f64)>)]) -> String {
     let value = |rates: &[(&str, f64)], words: &str| {
         rates.iter().find(|(way, _)| *way == words).map(|(_, rate)| (rate * 100.0).round() / 100.0)
@@ -284,7 +284,7 @@ fn picture(drawn: &[(String, Vec<(&str, f64)>)]) -> String {
     .svg()
 }
 
-/// The virtual machine where ways are tried.
+/// The virtual machine where methods are tried.
 struct Ground {
     cache: Cache,
     kernel: Kernel,
@@ -359,7 +359,7 @@ fn parse(text: &str) -> Result<Found, Trouble> {
     Ok(Found { windows: looks.windows(2).map(window).collect(), osnoise })
 }
 
-/// The counters of the kept CPUs, from the beginning: `/proc/interrupts`, the line SCHED of `/proc/softirqs`, then lines of `/proc/schedstat`, whose third
+/// The counters of the reserved CPUs since boot: `/proc/interrupts`, the line SCHED of `/proc/softirqs`, then lines of `/proc/schedstat`, whose third
 /// number is the calls of the scheduler (Documentation/scheduler/sched-stats).
 fn counts(text: &str) -> Option<Window> {
     let mut all = Window::default();

@@ -1,7 +1,7 @@
-# One way to keep CPUs 4 to 7 of a machine with 8 for four jobs that only compute (JOBS=computing) or wake each millisecond (sleeping), beside a load that
-# may run anywhere, and what the kernel itself counts there. METHOD, JOBS, ROUNDS and WINDOW_S are set by the caller; /peers is a Debian with the programs of others. Prints the counters before the first
-# window and after each, then what the kernel's own tracer of noise says, where there is one.
-# What fails is said where it matters.
+# Measures one method to reserve CPUs 4 to 7 of 8 for four jobs that only compute (JOBS=computing) or wake each millisecond (sleeping), while a load runs
+# anywhere. The caller sets METHOD, JOBS, ROUNDS and WINDOW_S. /peers is a Debian with the programs of others. Prints the kernel's counters before the first
+# window and after each, then the output of the osnoise tracer, if the kernel has it.
+# Failures are reported where they matter.
 set +e -u
 for dir in proc sys dev; do
     mkdir -p /peers/$dir

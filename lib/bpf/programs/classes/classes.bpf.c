@@ -1,46 +1,50 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * A scheduler for sched_ext: the classes TS, IA and FX by dispatch tables that may change while it runs, SYS for threads of the kernel, and
+ * A sched_ext scheduler: the Solaris classes TS, IA and FX with dispatch tables that can change at run time, SYS for kernel threads, and
  * SCHED_IDLE below all of them. RT and DEADLINE stay with the kernel, which runs them first.
  *
- * What an event does to a thread is in rules.h, which knows no kernel. Here is what calls the rules, and where threads wait.
+ * rules.h has the effect of each event on a thread; it does not depend on the kernel. This file has the callbacks that apply the rules, and the
+ * queues.
  *
  *   wake-up ─▶ select_cpu ── an idle CPU, else the CPU that runs the lowest level
  *                  ▼
- *              enqueue ───── its cgroup has used up its time ───────────▶ the queue of that cgroup, until its next period
+ *              enqueue ───── its cgroup has used up its quota ──────────▶ the queue of that cgroup, until its next period
  *                  │         that CPU is idle, and nothing waits for it ─▶ its local queue
  *                  │         better than what it runs ───────────────────▶ its local queue, which preempts
  *                  │         may run on one CPU only ────────────────────▶ the queue of the CPU
  *                  └─────────────────────────────────────────────────────▶ the queue of its processor set
- *   a CPU is free ─▶ dispatch: the best of what ran here, the CPU's queue and that of its set; where both are empty, another queue of the set
+ *   a CPU is free ─▶ dispatch: the best of the last thread, the CPU's queue and that of its set; if both are empty, another queue of the set
  *
- * A queue is ordered by a key: level first, then arrival. The queues of a set are as many as the loader says (`places`): one for each last-level cache
- * of a large set, else one.
+ * A queue is ordered by a key: level first, then arrival. The loader decides the number of queues of a set (`places`): one for each last-level cache
+ * of a large set, else one. "Better" means a higher level.
  *
- * Time. What a thread ran is the growth of its `sum_exec_runtime` since it was last charged; that stands still while the thread does not run. So a thread
- * is charged when the next thing happens to it: when it is preempted, when it wakes up, when it ends. Nothing has to be done when it goes to sleep. What a
- * level ran (`ran_ns`) misses what its sleeping threads ran last, until they wake up.
+ * Time. The run time of a thread is the growth of its `sum_exec_runtime` since the last charge. That counter does not move while the thread does not
+ * run. So a thread is charged at its next event: preemption, wake-up or exit. Going to sleep needs no action. The run time of a level (`ran_ns`)
+ * therefore lacks the last run of each sleeping thread until that thread wakes up.
  *
- * Seconds. A timer counts them (`beats`). A thread learns of them when something else happens to it: one that sleeps when it wakes up, one that
- * runs at the next tick, one that waits when it is taken. Waiting changes where it should stand, though. So each queue is a pair: after each second
- * the empty one becomes the young one, which threads are put into from then on, and the timer takes the threads out of the old one in bounded chunks,
- * the best first. It changes no state but the place in the queue. So the state of a thread is only written while the lock of its run queue is held,
- * and needs no lock of its own. While both have threads a CPU compares both.
+ * Seconds. A timer counts them (`beats`). A thread takes them into account at its next event: a sleeping thread at its wake-up, a running thread at
+ * the next tick, a waiting thread when it is taken from its queue. But waiting changes the position in the queue at once. So each queue is a pair.
+ * After each second the empty queue becomes the young one, which receives threads from then on. The timer moves the threads of the old queue to the
+ * young one in bounded chunks, the best first. It changes only the position in the queue. So the state of a thread is only written under its
+ * run-queue lock, and needs no other lock. While both queues have threads a CPU compares both.
  *
- * Order. A CPU shows what it runs and what it has chosen (struct cpu); enqueue compares with both while it holds the lock of that CPU's run queue. So on one
- * CPU no thread begins while a better one waits. It begins all the same, for as long as the kernel takes to preempt it or at most until the next tick:
- *   1. on several CPUs, when the better thread came into the queue of the set after the CPU had looked there: the CPU that put it there preempts this one,
- *      and until that arrives a third thread, better than what runs, may do the same;
- *   2. when a better thread came while another one was on its way to the local queue, or, until 6.18, was in it: nothing else takes it from there (`missed`);
- *   3. when more than LOOKED_AT threads stand first that may not run on this CPU; when more CPUs than COMPARED_CPUS have one queue.
- * The audit counts the second as `again` and the others as `passed_over`. A better thread that a tick finds makes the CPU choose anew. One that a later interrupt
- * of the timer finds again, before the CPU has chosen, is `overdue`: the kernel has not left code that it does not preempt. Where that is deferred work of an
- * interrupt, during which no program runs, it is `deferred` instead.
+ * Order. A CPU publishes the level that it runs and the level that it has chosen (struct cpu). enqueue compares with both under that CPU's run-queue
+ * lock. So on one CPU no thread begins to run while a better one waits. There are three exceptions. Each lasts until the kernel has preempted the
+ * thread, or at most until the next tick:
+ *   1. On several CPUs, the better thread entered the queue of the set after the CPU had looked there. The CPU that queued it preempts this one.
+ *      Until that arrives, a third thread that is better than the running one may do the same.
+ *   2. The better thread arrived while another one was on its way to the local queue, or, until 6.18, was in it. No other CPU takes a thread from
+ *      there (`missed`).
+ *   3. More than LOOKED_AT threads that may not run on this CPU are first in the queue, or more than COMPARED_CPUS CPUs share one queue.
+ * The audit counts the second as `again` and the others as `passed_over`. When a tick finds a better thread, the CPU chooses again. When a later
+ * timer interrupt finds the same thread before the CPU has chosen, it is `overdue`: the kernel is still in code that cannot be preempted. If that
+ * code is a softirq, during which no program runs, it is counted as `deferred` instead.
  *
- * Parity. Solaris' rule has each message to a better thread preempt its sender. So a wake-up by a program spares a thread that began to run less than
- * `parity_ns` ago: the one that woke up waits in its queue until the CPU chooses, the next tick at the latest. Wake-ups by interrupts are not delayed.
+ * Parity. By Solaris' rule each message to a better thread preempts the sender. To limit this, a wake-up by a program does not preempt a thread that
+ * began to run less than `parity_ns` ago: the woken thread waits in its queue until the CPU chooses, at the latest at the next tick. Wake-ups by
+ * interrupts are not delayed.
  *
- * Requests. What a user asks for is one word in the memory of the thread (`request`), which the next event of the thread takes.
+ * Requests. A user's request is one word in the task storage of the thread (`request`). The next event of the thread applies it.
  */
 #include "events.bpf.h"
 #include "queues.bpf.h"
@@ -65,16 +69,17 @@ s32 SEC("struct_ops/select_cpu") BPF_PROG(select_cpu, struct task_struct *p, s32
 	return other >= 0 ? other : cpu;
 }
 
-/* A defect for tests. */
+/* Defect 1, for tests: this thread is never queued. */
 static __always_inline bool is_stalled(struct task_struct *p)
 {
 	return defect == 1 && X(p)->comm[0] == 's' && X(p)->comm[1] == 't' && X(p)->comm[2] == 'a' && X(p)->comm[3] == 'l';
 }
 
 /*
- * Whether a thread that may run on this CPU alone is the next in line there: an equal of what runs, while nothing else waits. It then stands in the local
- * queue, from which the kernel takes it without asking. When a tick finds it there, it goes to its queue, where it is seen by the timer and by others.
- * Kernels until 6.18 cannot do the latter: there it waits for the rest of the slice, at most a second, and learns of a beat only when it begins.
+ * Whether a thread that may run on this CPU alone is next in line: its level equals the running one, and no other thread waits. It then goes to the
+ * local queue, from which the kernel takes it without calling dispatch. When a tick finds it there, it moves to its normal queue, which the timer and
+ * other CPUs see. Kernels until 6.18 cannot do the latter. There it waits for the rest of the slice, at most a second, and takes a beat into account
+ * only when it begins.
  */
 static __always_inline bool is_next(const struct task *tc, const struct cpu *c, s32 cpu, u64 enq_flags)
 {
@@ -85,14 +90,14 @@ static __always_inline bool is_next(const struct task *tc, const struct cpu *c, 
 	return nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue_of(cpu)));
 }
 
-/* A thread is queued for a CPU that will first run something worse: see `running`. */
+/* A thread is queued for a CPU that will first run a thread of a lower level: see `running`. */
 static __always_inline void miss(struct cpu *c, int pri)
 {
 	if (c->missed < pri)
 		c->missed = pri;
 }
 
-/* The worst level that is in the local queue, or on the way there; OUTRANKED for none. */
+/* The lowest level that is in the local queue, or on the way there; OUTRANKED for none. */
 static __always_inline s64 local_level(struct cpu *c)
 {
 	if (c->line != NO_KEY)
@@ -125,7 +130,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		sparing = sparing_from(tc);
 	} else if (tc->end == UNDECIDED) {
 		if (tc->queued_at && tc->exec == X(p)->se.sum_exec_runtime) {
-			/* It has not run since it was queued. Its CPUs or its parameters changed: it keeps its place in line. */
+			/* It has not run since it was queued: its affinity or its parameters changed. It keeps its position in the queue. */
 			tc->end = key_end(X(p)->scx.dsq_vtime);
 			key = key_arrival(X(p)->scx.dsq_vtime);
 			now = tc->queued_at;
@@ -142,20 +147,20 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 			tc->end = preempt(tc);
 		}
 	} else {
-		/* It was charged when its end was decided, and the kernel has counted on since. What is not charged passes for having run. */
+		/* It was charged when its end was decided, but its run time has grown since. Uncharged time would look as if the thread had run. */
 		charge(p, tc);
 	}
 	key = place_of(p, tc, key);
 	tc->queued_at = now;
 	group = waits_for_group(p, tc);
 	if (group) {
-		/* Nothing is left for it. */
+		/* The quota of its group is used up. */
 		tc->end = UNDECIDED;
 		tc->dsq = 0;
 		dsq_insert_vtime(p, PARKED_DSQ(group), slice_of(&tc->st), key, enq_flags);
 		return;
 	}
-	/* It was the last one, and the CPU is about to idle: what waits is to be looked at again. */
+	/* It was the last runnable thread, and the CPU is about to idle: check the queues again. */
 	if (enq_flags & ENQ(LAST))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	bound = is_bound(p);
@@ -167,7 +172,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	queue = queue_of(cpu);
 	if (c->pri == VACANT && c->chosen == VACANT && !defect) {
-		/* An idle CPU, unless what waits is to be compared. In partial mode it may run something that is not ours. */
+		/* The CPU is idle: run the thread at once, unless other threads wait. In partial mode the CPU may run a thread of the kernel's own scheduler. */
 		if ((bound || is_idle) && !c->bound && (nr_cpus == 1 ? !c->shared : is_empty(QUEUE_DSQ(queue)))) {
 			c->chosen = tc->st.pri;
 			c->direct++;
@@ -182,9 +187,9 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		if (tc->st.pri > local_level(c))
 			miss(c, tc->st.pri);
 	} else if (score_of(c) < tc->st.pri && !defect) {
-		/* Better than what runs there and than what was chosen to run there next: at once. */
+		/* Better than the running thread and than the one chosen to run next: preempt at once. */
 		if (c->spared_by >= tc->st.pri && c->chosen == VACANT) {
-			/* One that is as good has waited since it woke up. The CPU chooses. */
+			/* A thread of the same or a higher level has waited since its delayed wake-up. The CPU chooses. */
 			c->spared_by = VACANT;
 			kick = true;
 		} else if (c->chosen == VACANT ? c->pri != CHOOSING : CAN_REENQUEUE) {
@@ -222,11 +227,11 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* The kernel itself looks whether this CPU is idle. */
+	/* The kernel itself checks whether this CPU is idle. */
 	if (nr_cpus == 1)
 		return;
 	if (enq_flags & ENQ(WAKEUP) && X(p)->nr_cpus_allowed > 1) {
-		/* It looked for a CPU before. One that has begun something worse since then did not see it in the queue. */
+		/* select_cpu has already looked for a CPU. A CPU that has since begun a thread of a lower level did not see this one in the queue. */
 		other = outranked_cpu(p, tc->st.pri, cpu, sparing);
 		if (other >= 0)
 			scx_bpf_kick_cpu(other, SCX_KICK_PREEMPT);
@@ -237,7 +242,7 @@ void BPF_PROG(enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 }
 
-/* Nothing was found. What was queued meanwhile expects to be. */
+/* No thread was found. A thread that was queued meanwhile needs another dispatch. */
 static __always_inline void vacate(struct cpu *c, s32 cpu)
 {
 	c->pri = VACANT;
@@ -272,7 +277,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 				tc->end = preempt(tc);
 			mine = place_of(prev, tc, scx_bpf_now() >> ARRIVAL_SHIFT);
 			if (waits_for_group(prev, tc)) {
-				/* Nothing is left for it: it leaves as one that goes to sleep. */
+				/* The quota of its group is used up: it leaves the CPU like a thread that goes to sleep. */
 				set_slice(prev, 0);
 				tc = NULL;
 			}
@@ -288,12 +293,12 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 			c->shared = !is_empty(QUEUE_DSQ(queue));
 		return;
 	}
-	/* A timer may put a thread there meanwhile, and says so afterwards. */
+	/* A timer may add a thread meanwhile. It sets `bound` afterwards. */
 	bound = __sync_lock_test_and_set(&c->bound, 0) ? best_key(CPU_DSQ(cpu), cpu, generations) : NO_KEY;
 	if (bound != NO_KEY)
 		c->bound = 1;
 	shared = best_key(QUEUE_DSQ(queue), cpu, generations);
-	/* No better thread waits, nor an equal one that is before it in line: it goes on. */
+	/* No better thread waits, and no equal one that is before it in the queue: it goes on. */
 	if (tc && mine < bound && mine < shared) {
 		tc->end = UNDECIDED;
 		c->pri = rank_of(tc);
@@ -302,7 +307,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		c->kept++;
 		return;
 	}
-	/* The lock of the run queue is dropped while a thread comes from another CPU. */
+	/* The run-queue lock is dropped while a thread moves here from another CPU. */
 	if (bound != NO_KEY || shared != NO_KEY)
 		c->chosen = rule_key_pri(bound < shared ? bound : shared);
 	if (bound <= shared && bound != NO_KEY && take(CPU_DSQ(cpu), cpu, generations))
@@ -315,7 +320,7 @@ void BPF_PROG(dispatch, s32 cpu, struct task_struct *prev)
 		vacate(c, cpu);
 }
 
-/* A thread that begins to run, and waited while a second passed, or was moved by the timer. Gives its level, and before whom it goes. */
+/* Handles a thread that begins to run after a beat passed while it waited, or after the timer moved it. Returns its level; `rank` is its rank. */
 static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, u64 now, s32 *rank)
 {
 	struct task *tc = task_of(p);
@@ -327,7 +332,7 @@ static __always_inline s32 begin_after_beat(struct task_struct *p, u64 *waited, 
 		*waited = now - tc->queued_at;
 		if (update_waiting(tc, 1) | look_at_terminal(p, tc, RULE_QUEUED))
 			set_slice(p, slice_of(&tc->st));
-		/* It stands already where its request puts it. */
+		/* Its position in the queue already follows from the request. */
 		if (REQUEST_KIND(tc->request) != REQUEST_PAY && take_request(p, tc, RULE_QUEUED))
 			set_slice(p, slice_of(&tc->st));
 	}
@@ -361,7 +366,7 @@ void BPF_PROG(running, struct task_struct *p)
 	/* Clocks of CPUs differ a little. */
 	if ((s64)waited < 0)
 		waited = 0;
-	/* It may begin anew because a user changed it while it ran: its level is no longer that of the key. */
+	/* The kernel calls `running` again when a user changes a running thread: then its level is no longer that of the key. */
 	goes_on = c->begun_key == key && c->begun_tid == (u32)X(p)->pid;
 	if (goes_on) {
 		tc = task_of(p);
@@ -388,7 +393,7 @@ void BPF_PROG(running, struct task_struct *p)
 	c->brief = X(p)->scx.slice <= SECOND;
 	if (c->line == key)
 		c->line = NO_KEY;
-	/* What is left in the local queue would run without being compared. */
+	/* A thread that is left in the local queue would run without a comparison. */
 	if (CAN_REENQUEUE && (c->crowded || c->line != NO_KEY)) {
 		c->line = NO_KEY;
 		reenqueue_local();
@@ -400,7 +405,7 @@ void BPF_PROG(running, struct task_struct *p)
 		c->again++;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	/* What goes on was not chosen: a better thread may have come, and the kernel be on its way to preempt. Ticks look at that. */
+	/* A thread that goes on was not chosen: a better one may have arrived, and the preemption may be on its way. Ticks check that case. */
 	if (audit && !again && !goes_on) {
 		u64 generations = generations_now();
 		u64 bound = best_key(CPU_DSQ(cpu), cpu, generations), other = best_key(QUEUE_DSQ(queue_of(cpu)), cpu, generations);
@@ -431,7 +436,7 @@ void BPF_PROG(tick, struct task_struct *p)
 	}
 	if (tc->beat != beats_now()) {
 		charge(p, tc);
-		/* What is next in line, and can leave the local queue only by running, does not wait for another slice. */
+		/* A thread that is next in line, and can leave the local queue only by running, does not wait for another slice. */
 		if (update_running(tc) | look_at_terminal(p, tc, RULE_RUNNING))
 			set_slice(p, CAN_REENQUEUE || c->line == NO_KEY ? slice_of(&tc->st) : 0);
 		c->brief = slice_of(&tc->st) <= SECOND;
@@ -443,7 +448,7 @@ void BPF_PROG(tick, struct task_struct *p)
 			return;
 		}
 	}
-	/* Who is rescued goes before all others for its whole slice: one that was stopped in the kernel holds up others until it is through. */
+	/* A rescued thread runs before all others for its whole slice: if it was preempted inside the kernel, other threads wait for it. */
 	if (c->pri == FIRST && X(p)->scx.slice) {
 		c->better = NO_KEY;
 		return;
@@ -454,7 +459,7 @@ void BPF_PROG(tick, struct task_struct *p)
 		reenqueue_local();
 	}
 	c->chosen = VACANT;
-	/* Nobody expects a thread in the old queue, but see best_key. */
+	/* The old queue should be empty, but see best_key. */
 	generations = generations_now();
 	pair = QUEUE_DSQ(queue_of(cpu));
 	if (!(generations & MIXED) && (scx_bpf_dsq_nr_queued(pair + OLD(generations)) ||
@@ -470,7 +475,10 @@ void BPF_PROG(tick, struct task_struct *p)
 		c->better = NO_KEY;
 		return;
 	}
-	/* What is left of its slice stays, as where Solaris' update preempts at once. It loses that if it was asked before: then a tick takes it in Solaris, too. */
+	/*
+	 * It keeps the rest of its slice, as where Solaris' update preempts at once. It loses the rest at the second request: there a tick preempts
+	 * it in Solaris, too.
+	 */
 	if (c->better != key) {
 		c->better = key;
 		c->better_in = interrupts_here();
@@ -495,7 +503,7 @@ bool BPF_PROG(yield, struct task_struct *from, struct task_struct *to)
 		return false;
 	charge(from, tc);
 	rule_yield(&tc->st, t);
-	/* To the back, with what is left of the slice. */
+	/* To the back, with the rest of the slice. */
 	tc->end = RULE_BACK;
 	set_slice(from, 0);
 	return false;
@@ -510,7 +518,7 @@ void BPF_PROG(set_weight, struct task_struct *p, u32 weight)
 		tc->request = REQUEST_NICE;
 }
 
-/* A class of the kernel takes the CPU: what waits in its local queue goes elsewhere. */
+/* A scheduling class of the kernel takes the CPU. The caller moves the threads of its local queue elsewhere. */
 static __always_inline void outrank(s32 cpu)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -522,7 +530,7 @@ static __always_inline void outrank(s32 cpu)
 	}
 }
 
-/* Kernels until 6.18; on others the loader takes this callback away and attaches the tracepoint. */
+/* Kernels until 6.18; on others the loader removes this callback and attaches the tracepoint. */
 SEC("struct_ops/cpu_release")
 void BPF_PROG(cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -571,7 +579,7 @@ s32 BPF_PROG(init_task, struct task_struct *p, struct scx_init_task_args *args)
 	return 0;
 }
 
-/* What it ran since it was charged last. Threads that live leave, too, when the scheduler is unloaded: their wishes stay. */
+/* Adds the run time since the last charge. Unloading the scheduler calls this for live threads, too: their wishes stay. */
 SEC("struct_ops/exit_task")
 void BPF_PROG(exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
@@ -605,8 +613,8 @@ void BPF_PROG(cpu_online, s32 cpu)
 }
 
 /*
- * A CPU goes. The kernel asks no longer for what waits in our queues, but waits until no thread belongs to this CPU. It is woken up when the last one
- * leaves by the CPU itself, not when another CPU takes it (until 6.18 at least): so all of them leave by the local queue, from which the kernel moves them.
+ * A CPU goes off-line. The kernel no longer calls dispatch for it, but waits until no thread belongs to it. It is only woken up when the CPU itself
+ * removes the last one, not when another CPU takes it (until 6.18 at least). So all threads go to the local queue, from which the kernel moves them.
  */
 SEC("struct_ops.s/cpu_offline")
 void BPF_PROG(cpu_offline, s32 cpu)
@@ -708,7 +716,7 @@ struct sched_ext_ops millpond = {
 	.name = "millpond",
 };
 
-/* What sched_ext itself costs: a scheduler without rules. */
+/* A scheduler without rules, to measure the cost of sched_ext itself. */
 SEC(".struct_ops.link")
 struct sched_ext_ops bare = {
 	.name = "millpond_bare",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What an event of the kernel does to the state of a thread: calls the rules, and counts. */
+/* Applies the rules to the state of a thread at each kernel event, and counts. */
 #ifndef MILLPOND_CLASSES_EVENTS_BPF_H
 #define MILLPOND_CLASSES_EVENTS_BPF_H
 
@@ -10,7 +10,7 @@ static __always_inline bool is_background(struct task_struct *p, const struct ta
 	return X(p)->policy == POLICY_IDLE || is_in_background(tc);
 }
 
-/* The class that a thread has by itself. */
+/* The default class of a thread. */
 static __always_inline void classify(struct task_struct *p, struct task *tc)
 {
 	struct rule_tables *t = tables_now();
@@ -28,8 +28,8 @@ static __always_inline void classify(struct task_struct *p, struct task *tc)
 }
 
 /*
- * What ran is charged. 1: the slice has run out, and is filled: the thread may sleep before it is preempted, and would else lose a level whenever it
- * has run a little. Solaris fills it when the thread is preempted, and charges by whole ticks.
+ * Charges the run time. 1: the slice has expired, and is refilled. It is refilled here because the thread may sleep before it is preempted, and would
+ * then lose a level after each short run. Solaris refills it when the thread is preempted, and charges whole ticks.
  */
 static __always_inline int charge(struct task_struct *p, struct task *tc)
 {
@@ -45,7 +45,7 @@ static __always_inline int charge(struct task_struct *p, struct task *tc)
 	level = level_here(pri);
 	if (level)
 		level->ran_ns += ran;
-	/* The usual case of rule_charge, which needs no tables. A rest is used up: see REST. */
+	/* The usual case of rule_charge, which needs no tables. A rest below REST counts as used up. */
 	if (tc->st.timeleft > REST && ran < (u64)tc->st.timeleft - REST) {
 		if (tc->st.timeleft != RULE_FOREVER)
 			tc->st.timeleft -= ran;
@@ -59,7 +59,7 @@ static __always_inline int charge(struct task_struct *p, struct task *tc)
 	return 1;
 }
 
-/* A thread that runs learns of the seconds. 1: its level or slice changed. */
+/* Applies the seconds since the last update to a running thread. 1: its level or slice changed. */
 static __always_inline int update_running(struct task *tc)
 {
 	u64 now = beats_now(), missed = now - tc->beat;
@@ -77,7 +77,7 @@ static __always_inline int update_running(struct task *tc)
 	return rule_boost_if_due(&tc->st, t);
 }
 
-/* A thread that waited learns of the seconds. 1: its level or slice changed. */
+/* Applies the seconds since the last update to a thread that waited. 1: its level changed. */
 static __always_inline int update_waiting(struct task *tc, int queued)
 {
 	u64 now = beats_now(), missed = now - tc->beat;
@@ -98,8 +98,8 @@ static __always_inline int update_waiting(struct task *tc, int queued)
 }
 
 /*
- * Whether a thread of IA is in the foreground: its process group is that of its terminal. As it was where a command decided that, and for leaders of
- * sessions and threads without a terminal.
+ * Whether a thread of IA is in the foreground: its process group is the foreground group of its terminal. The mode is unchanged where a command has
+ * set it, for session leaders and for threads without a terminal.
  */
 static __always_inline int is_foreground(struct task_struct *p, const struct task *tc)
 {
@@ -116,7 +116,7 @@ static __always_inline int is_foreground(struct task_struct *p, const struct tas
 	return tty->ctrl.pgrp == signal->pids[PIDTYPE_PGID];
 }
 
-/* The terminal is looked at. 1: the level changed. */
+/* Updates the mode of IA from the terminal. 1: the level changed. */
 static __always_inline int look_at_terminal(struct task_struct *p, struct task *tc, int place)
 {
 	int foreground = is_foreground(p, tc);
@@ -128,7 +128,10 @@ static __always_inline int look_at_terminal(struct task_struct *p, struct task *
 	return t && rule_foreground(&tc->st, t, foreground, place) != RULE_STAYS;
 }
 
-/* A command sets the mode of IA by another one than the thread has; to enter the class with the foreground leaves it to the terminal. */
+/*
+ * A command that changes the mode of a thread in IA fixes the mode. A command that enters the class in the foreground leaves the mode to the
+ * terminal.
+ */
 static __always_inline void take_mode(struct task *tc, u64 word)
 {
 	if (REQUEST_CLASS(word) != RULE_IA || tc->st.klass != RULE_IA)
@@ -139,7 +142,7 @@ static __always_inline void take_mode(struct task *tc, u64 word)
 		tc->by_terminal = 0;
 }
 
-/* The class of a thread is to hold also for a scheduler that is loaded again. */
+/* Records the class of a thread for a scheduler that is loaded later. */
 static __noinline void remember(struct task_struct *p, struct task *tc)
 {
 	u64 tid = X(p)->pid;
@@ -156,7 +159,7 @@ static __noinline void remember(struct task_struct *p, struct task *tc)
 	bpf_map_update_elem(&wishes, &tid, &wish, BPF_ANY);
 }
 
-/* What a user asked for. 1: there was something. */
+/* Applies a pending request. 1: the request was applied. */
 static __always_inline int take_request(struct task_struct *p, struct task *tc, int place)
 {
 	u64 word = *(volatile u64 *)&tc->request;
@@ -195,7 +198,7 @@ static __always_inline int take_request(struct task_struct *p, struct task *tc, 
 	return 1;
 }
 
-/* A request that was made for this thread, or for one that it descends from, before this scheduler was loaded or while it was idle. */
+/* Restores a request for this thread or an ancestor from before this scheduler was loaded, or from when the thread was SCHED_IDLE. */
 static __always_inline void recall(struct task_struct *p, struct task *tc)
 {
 	u64 tid = X(p)->pid;
@@ -208,7 +211,7 @@ static __always_inline void recall(struct task_struct *p, struct task *tc)
 	tc->wished = 1;
 }
 
-/* SCHED_IDLE or an idle group came or went, or a thread of the kernel became a program. */
+/* Updates the class after a change of SCHED_IDLE or of an idle group, or after a kernel thread became a program. */
 static __always_inline void reclassify(struct task_struct *p, struct task *tc)
 {
 	int is_idle = is_background(p, tc), is_kernel = (X(p)->flags & PF_KTHREAD) != 0, was_idle = tc->st.klass == RULE_IDLE;
@@ -233,7 +236,7 @@ static __always_inline void wake(struct task_struct *p, struct task *tc)
 	update_waiting(tc, 0);
 	take_request(p, tc, RULE_ASLEEP);
 	look_at_terminal(p, tc, RULE_ASLEEP);
-	/* No clock tick is at hand; a thread that slept for less than one stands at the back as well. */
+	/* The tick count is not known here, so a thread that slept for less than a tick goes to the back as well. */
 	t = rule_has_not_waited(&tc->st) ? NULL : tables_now();
 	tc->end = rule_wakeup(&tc->st, t, 0);
 	if (!tc->fresh)
@@ -249,7 +252,7 @@ static __always_inline void wake(struct task_struct *p, struct task *tc)
 	scx_bpf_kick_cpu(scx_bpf_task_cpu(parent), SCX_KICK_PREEMPT);
 }
 
-/* A thread leaves its CPU against its will: the end of its level that it goes to. */
+/* The end of its level to which a preempted thread goes. */
 static __always_inline u32 preempt(struct task *tc)
 {
 	struct rule_tables *t;
@@ -261,26 +264,25 @@ static __always_inline u32 preempt(struct task *tc)
 	return t ? rule_preempt(&tc->st, t) : RULE_BACK;
 }
 
-/* Before whom a thread goes: those of a lower level, or all others while it is rescued. */
+/* The rank of a thread: its level, or FIRST while it is rescued. */
 static __always_inline s32 rank_of(const struct task *tc)
 {
 	return tc->rescued ? FIRST : tc->st.pri;
 }
 
-/* How long a thread may run now, as the kernel has it. */
+/* The remaining slice of a thread, as sched_ext expects it. */
 static __always_inline u64 rest_of(struct task_struct *p, const struct task *tc)
 {
 	return tc->rescued ? tc->rescued - X(p)->se.sum_exec_runtime : slice_of(&tc->st);
 }
 
 /*
- * Whether a thread that is rescued goes on although its slice is over: it was stopped in a section in which the kernel may free nothing that others gave
- * up (RCU), and reports a stall after 21 seconds. Where the clock of a virtual machine goes on while its CPU stands still, a slice can be over before the thread
- * has done anything.
+ * Whether a rescued thread goes on after its slice. It does if it was preempted in an RCU read-side section: the kernel reports an RCU stall after 21
+ * seconds. In a virtual machine whose clock goes on while its CPU is stopped, a slice can end before the thread has run at all.
  */
 static __always_inline bool is_prolonged(struct task_struct *p, struct task *tc)
 {
-	/* This program runs in a section itself, in the name of the thread that is being stopped. */
+	/* This BPF program is in a read-side section itself, which counts for the thread that is being preempted. */
 	const int own = p == bpf_get_current_task_btf();
 
 	if (!bpf_core_field_exists(struct task_struct___x, rcu_read_lock_nesting) || X(p)->rcu_read_lock_nesting <= own)
@@ -289,8 +291,8 @@ static __always_inline bool is_prolonged(struct task_struct *p, struct task *tc)
 }
 
 /*
- * Where a thread stands that is queued at the end that was decided. Who is rescued stands before all others until it has run its slice, also when a class of the kernel
- * took the CPU meanwhile: it may have been stopped where others wait for it, and be stopped again before it is through.
+ * The key of a thread that is queued at the decided end. A rescued thread keeps the first position until it has run its slice, even when a class of
+ * the kernel took the CPU meanwhile: it may hold a lock that others wait for, and may be preempted again before it releases it.
  */
 static __always_inline u64 place_of(struct task_struct *p, struct task *tc, u64 arrival)
 {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Caps of CPU time (cpu.max) and idle groups (cpu.idle), as far as sched_ext reports them: of cgroups that have the controller `cpu`.
+ * CPU bandwidth limits (cpu.max), here called caps, and idle groups (cpu.idle), as far as sched_ext reports them: of cgroups with the `cpu`
+ * controller.
  *
- * A group has a number, by the kernel's number of its cgroup; 0 is none. `left` is what its threads may still run in this period. What a thread runs is taken
- * from each capped group that it is in: when it is charged, and at clock ticks. Once nothing is left, threads of the group leave their CPUs at the next tick,
- * and wait in a queue of the group (PARKED_DSQ). At the end of its period a group gets its quota; what it ran too much is taken from that. A timer does this,
- * and takes the threads to their queues (waiting.bpf.h).
+ * The kernel's ID of a cgroup maps to the number of a group; 0 is none. `left` is the time that its threads may still run in this period. The run
+ * time of a thread is subtracted from each capped group that contains it, at each charge and at clock ticks. Once nothing is left, threads of the
+ * group leave their CPUs at the next tick, and wait in a queue of the group (PARKED_DSQ). At the end of its period a group gets its quota, less its
+ * overrun. A timer does this, and moves the threads to their normal queues (waiting.bpf.h).
  */
 #ifndef MILLPOND_CLASSES_GROUPS_BPF_H
 #define MILLPOND_CLASSES_GROUPS_BPF_H
 
 #include "state.bpf.h"
 
-/* Numbers of groups; the loader has the same. Cgroups beyond these have no caps. */
+/* The most groups; the loader has the same value. The caps of further cgroups are not enforced. */
 #define MOST_GROUPS 4096
-/* Capped groups, one in the other, that are charged for a thread. */
+/* The most nested capped groups that are charged for a thread. */
 #define MOST_NESTED 16
 #define PARKED_DSQ(number) (0x400000ULL + (number))
 
@@ -26,20 +27,20 @@ struct group {
 	u64 quota;
 	u64 period;
 	u64 burst;
-	/* When the cap was set, and the end of the period, by the clock of timers. */
+	/* When the cap was set, and the end of the period, on CLOCK_MONOTONIC. */
 	u64 since;
 	u64 due;
-	/* `cpu.idle` of this group; of this one or of one that it is in. */
+	/* `cpu.idle` of this group; of this group or of an ancestor. */
 	u32 is_idle;
 	u32 is_background;
-	/* The nearest group with a cap: this one, or one that it is in; 0 for none. */
+	/* The nearest group with a cap: this one or an ancestor; 0 for none. */
 	u64 capped;
 };
 ARRAY(groups, struct group, 0);
 MAP(HASH, group_numbers, u64, u64, MOST_GROUPS);
 ARRAY(group_timers, struct timer_value, 0);
 
-/* How many groups have a cap, and the number after the last that was used. */
+/* The number of groups with a cap; one more than the highest number in use so far. */
 u64 caps = 0;
 u64 group_end = 1;
 
@@ -70,7 +71,7 @@ static __always_inline u64 cap_of(const struct task *tc)
 	return g ? g->capped : 0;
 }
 
-/* The capped group around a capped one. */
+/* The nearest capped ancestor of a capped group. */
 static __always_inline u64 cap_around(const struct group *g)
 {
 	struct group *parent = group_of(g->parent);
@@ -78,7 +79,7 @@ static __always_inline u64 cap_around(const struct group *g)
 	return parent ? parent->capped : 0;
 }
 
-/* What a thread ran is taken from its capped groups. A cap counts from when it was set. */
+/* Subtracts run time from the capped groups of a thread. Time before a cap was set does not count. */
 __noinline int pay_from(u64 number, u64 ran, u64 now)
 {
 	int i;
@@ -105,7 +106,7 @@ static __always_inline void pay(struct task_struct *p, struct task *tc)
 		pay_from(number, unpaid, bpf_ktime_get_ns());
 }
 
-/* The innermost of a thread's groups that has nothing left; 0 for none. */
+/* The innermost group, from this one outwards, with no time left; 0 for none. */
 __noinline u64 used_up_from(u64 number)
 {
 	int i;
@@ -123,8 +124,8 @@ __noinline u64 used_up_from(u64 number)
 }
 
 /*
- * The group for which a thread has to wait; 0 for none. One that is rescued waits for none, nor one that ends: its cgroup may be removed before it is through,
- * and the queue with it.
+ * The group whose next period a thread must wait for; 0 for none. A rescued thread does not wait, nor does an exiting one: its cgroup may be removed
+ * before the thread has ended, and the queue with it.
  */
 static __always_inline u64 waits_for_group(struct task_struct *p, const struct task *tc)
 {
@@ -140,7 +141,7 @@ static __always_inline bool is_in_background(const struct task *tc)
 	return g && g->is_background;
 }
 
-/* What each group has from those that it is in. */
+/* Updates the values that each group inherits from its ancestors. */
 __noinline int inherit(void)
 {
 	u64 number, capped = 0;
@@ -172,7 +173,7 @@ __noinline int inherit(void)
 	return 0;
 }
 
-/* The timer begins anew. */
+/* Runs the group timer at once. */
 static __always_inline void wake_group_timer(void)
 {
 	u32 zero = 0;
@@ -197,7 +198,7 @@ static __always_inline void set_quota(struct group *g, u64 period_us, u64 quota_
 	g->quota = has_cap ? quota_us * 1000 : 0;
 }
 
-/* Where later changes are reported, too. */
+/* Whether a cgroup is idle when the scheduler first sees it. False on kernels that do not report later changes. */
 static __always_inline bool is_idle_from_the_start(struct cgroup *cgroup)
 {
 	struct task_group___x *tg;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What commands ask the scheduler about threads, and have it change. */
+/* Queries and changes of threads by commands. */
 #ifndef MILLPOND_CLASSES_QUESTIONS_BPF_H
 #define MILLPOND_CLASSES_QUESTIONS_BPF_H
 
 #include "state.bpf.h"
 
-/* What a command asks of the scheduler about a thread. src/classes.rs has the same order. */
+/* A query about a thread, and the answer. src/classes.rs has the same order. */
 struct question {
 	u64 tid;
-	/* 0: what it has; 1: the request is for it. */
+	/* 0: read the state; 1: set the request first. */
 	u64 set;
 	u64 request;
 	u64 request_quantum;
 	u64 found;
 	u64 dsq;
-	/* The CPU that it runs on, counted from 1. */
+	/* The CPU that it runs on, plus 1; 0 for none. */
 	u64 on_cpu;
 	u64 ran_ns;
 	s64 timeleft;
@@ -23,7 +23,7 @@ struct question {
 	s64 klass, cpupri, upri, uprilim, boost, pri;
 };
 
-/* Moves a thread that waits to where its request will put it. */
+/* Moves a waiting thread to the position that its request will give it. */
 static __always_inline void move_queued(struct task_struct *p, struct task *tc, const struct rule_thread *then)
 {
 	struct task_struct *q;
@@ -72,7 +72,7 @@ int ask(struct question *q)
 		*(volatile u64 *)&tc->request_quantum = q->request_quantum;
 		*(volatile u64 *)&tc->request = q->request;
 	}
-	/* What it will have: it has not yet taken its request, nor seen the seconds. */
+	/* The state that it will have once it has applied its request and the seconds that have passed. */
 	then = tc->st;
 	now = X(p)->se.sum_exec_runtime;
 	missed = beats_now() - tc->beat;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Where threads wait: which one is first in a queue, and how one leaves it. */
+/* Queues of waiting threads: find the first thread of a queue, and move threads out. */
 #ifndef MILLPOND_CLASSES_QUEUES_BPF_H
 #define MILLPOND_CLASSES_QUEUES_BPF_H
 
@@ -13,7 +13,7 @@ __noinline u64 first_key(u64 dsq, s32 cpu)
 	int looked = 0;
 
 	if (CAN_PEEK) {
-		/* Without the lock of the queue. */
+		/* Peeking does not take the lock of the queue. */
 		p = scx_bpf_dsq_peek(dsq);
 		if (!p)
 			return key;
@@ -38,14 +38,14 @@ static __always_inline u64 best_key(u64 pair, s32 cpu, u64 generations)
 {
 	u64 key = first_key(pair + YOUNG(generations), cpu), other;
 
-	/* A thread can come into the old queue while nobody expects it: enqueue learnt of the generation before the beat. */
+	/* A thread can enter the old queue late: enqueue read the generation before the beat. */
 	if (!(generations & MIXED) && key != NO_KEY)
 		return key;
 	other = first_key(pair + OLD(generations), cpu);
 	return other < key ? other : key;
 }
 
-/* The best thread of a pair of queues goes to the local queue. */
+/* Moves the best thread of a pair of queues to the local queue. */
 static __always_inline bool take(u64 pair, s32 cpu, u64 generations)
 {
 	u64 first = pair + YOUNG(generations), second = pair + OLD(generations);
@@ -67,22 +67,25 @@ static __always_inline s64 score_of(struct cpu *c)
 	return c->pri > c->chosen ? c->pri : c->chosen;
 }
 
-/* A thread that wakes up spares those that began to run after this moment. 0: it spares none, as threads of the kernel do, and what an interrupt wakes. */
+/*
+ * A waking thread does not preempt threads that began to run after this moment. 0: it may preempt all of them. Kernel threads, and threads that an
+ * interrupt wakes, have 0.
+ */
 static __always_inline u64 sparing_from(const struct task *tc)
 {
 	return parity_ns && tc->st.klass != RULE_SYS && is_woken_by_program() ? scx_bpf_now() - parity_ns : 0;
 }
 
 /*
- * Whether what a CPU runs is spared. SCHED_IDLE never is, nor a thread whose slice does not end soon: nothing else may end it, as where the kernel stops the
- * clock tick. A thread that was chosen has not begun.
+ * Whether the running thread of a CPU is spared. SCHED_IDLE never is, nor a thread whose slice lasts longer than a second: no tick may end it where
+ * the kernel stops the clock tick. A thread that is only chosen has not begun.
  */
 static __always_inline bool is_spared(const struct cpu *c, u64 from)
 {
 	return from && c->brief && c->pri > RULE_BACKGROUND && c->chosen == VACANT && (s64)(c->begun_at - from) > 0;
 }
 
-/* The CPU that runs, or will run, the lowest level below `pri`, from a CPU on, and does not spare it; -1 when there is none. */
+/* The CPU whose running or chosen level is the lowest below `pri` and not spared. The search starts at `from`. -1: no such CPU. */
 static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 from, u64 sparing)
 {
 	s64 lowest = pri;
@@ -109,7 +112,7 @@ static __always_inline s32 outranked_cpu(struct task_struct *p, s32 pri, s32 fro
 	return best;
 }
 
-/* Into a local queue, where the key orders nothing: it is for `running`. */
+/* Inserts a thread into a local queue. The key does not order that queue; `running` reads it. */
 static __always_inline void insert_local(struct task_struct *p, struct task *tc, u64 dsq, u64 key, u64 flags)
 {
 	tc->dsq = 0;
@@ -118,8 +121,8 @@ static __always_inline void insert_local(struct task_struct *p, struct task *tc,
 }
 
 /*
- * It may run here only: it is bound, or in a section in which it must not migrate. Of what is just leaving its CPU only the counter says the latter; for the
- * thread at hand our own program has added one.
+ * Whether a thread may run on its CPU only: it is bound, or it has disabled migration. For a thread that is just leaving its CPU, only the counter
+ * shows the latter. For the current thread this BPF program itself has added one.
  */
 static __always_inline bool is_bound(struct task_struct *p)
 {
@@ -127,7 +130,7 @@ static __always_inline bool is_bound(struct task_struct *p)
 	       X(p)->migration_disabled > (p == bpf_get_current_task_btf());
 }
 
-/* Another queue of the set that has a thread for this CPU. */
+/* Takes a thread for this CPU from another queue of the set. */
 static __always_inline bool steal(struct cpu *c, s32 cpu, u64 own, u64 generations)
 {
 	u32 queue = own;
@@ -148,8 +151,8 @@ static __always_inline bool steal(struct cpu *c, s32 cpu, u64 own, u64 generatio
 }
 
 /*
- * The threads of a pair of queues that belong to a CPU go to its local queue. The old one first: they move to the young one only. That one twice, because
- * a thread on its way is in neither.
+ * Moves the threads of a pair of queues that belong to a CPU to its local queue. The old queue comes first, because threads only move from old to
+ * young. The young queue is read twice, because a moving thread is in neither.
  */
 __noinline int drain(u64 pair, s32 cpu)
 {
@@ -166,7 +169,7 @@ __noinline int drain(u64 pair, s32 cpu)
 	return 0;
 }
 
-/* The same of those that wait for their group. Each goes there again from the CPU that it comes to. */
+/* The same for threads that wait for their group. Each returns to the group's queue from its new CPU. */
 __noinline int drain_parked(u64 number, s32 cpu)
 {
 	struct group *g = group_of(number);

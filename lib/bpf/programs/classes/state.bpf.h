@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What the scheduler of the classes knows: of the machine, by the loader; of CPUs, levels and threads. */
+/* State of the class scheduler: constants from the loader, and the state of CPUs, levels and threads. */
 #ifndef MILLPOND_CLASSES_STATE_BPF_H
 #define MILLPOND_CLASSES_STATE_BPF_H
 
@@ -12,7 +12,7 @@
 #define LEVELS 101
 /* The row of a level, -1 to 99. */
 #define ROW_OF(pri) ((pri) + 1)
-/* No thread of ours runs, and none is looked for; the last one went to sleep, and the next one is looked for; a class of the kernel runs before us. */
+/* No thread of this scheduler runs; the last one went to sleep, and dispatch looks for the next one; a scheduling class of the kernel has the CPU. */
 #define VACANT (-3)
 #define CHOOSING (-2)
 #define OUTRANKED 200
@@ -20,82 +20,84 @@
 /* The first of a pair of queues: see `generations` of struct beat. */
 #define QUEUE_DSQ(queue) (0x1000ULL + 2 * (queue))
 #define CPU_DSQ(cpu) (0x100000ULL + 2 * (u64)(cpu))
-/* CPUs that are compared for one wake-up, queues of a set that a free CPU looks into, threads at the head of a queue that may be bound elsewhere. */
+/* Limits: CPUs compared for one wake-up, queues of the set searched by a free CPU, threads searched at the head of a queue. */
 #define COMPARED_CPUS 32
 #define STOLEN_FROM 16
 #define LOOKED_AT 64
-/* Nanoseconds that the timer spends at a time, and how long it then waits; how long until it looks whether the old queues stayed empty. */
+/*
+ * In nanoseconds: the length of a chunk of the timer; the pause between chunks; the delay before the timer checks that the old queues stayed empty.
+ */
 #define CHUNK_NS 50000ULL
 #define BETWEEN_CHUNKS 200000ULL
 #define SETTLING 10000000ULL
 #define MOST_QUEUES 4096
-/* The rank of a thread that is rescued: before all levels. */
+/* The rank of a rescued thread: before all levels. */
 #define FIRST 126
-/* What such a thread runs at least, in nanoseconds: it ends at the next clock tick. */
+/* The minimum run time of such a thread, in nanoseconds. The slice ends at the next clock tick. */
 #define RESCUE_SLICE 2000000
-/* How many more such slices it gets while it keeps the kernel from freeing memory. */
+/* The most further slices that it gets while it is in an RCU read-side section. */
 #define MOST_PROLONGED 50
 #define POLICY_IDLE 5
 #define POLICY_EXT 7
 /* Priorities of the kernel below this one are those of FIFO, RR and DEADLINE, own or inherited. */
 #define PRIO_NORMAL 100
 /*
- * Bits in the count of what keeps a CPU from choosing: a softirq is being served, or a hardware interrupt. Linux 7.3 moved the latter, and counts something
- * else where they were; those of 7.3 were never set before.
+ * Bits of the preemption count: a softirq or a hardware interrupt is being served. Linux 7.3 moved the bits of hardware interrupts, and uses the old
+ * ones for another count. Older kernels never set the bits of 7.3.
  */
 #define SOFTIRQ_SERVED 0x100
 #define HARDIRQ 0x0f000000
 #define HARDIRQ_BEFORE_7_3 0x000f0000
 
-/* Words that the loader sets, all of 64 bits. */
+/* Constants that the loader sets, all of 64 bits. */
 const volatile u64 nr_cpus = 1;
 const volatile u64 nr_queues = 1;
-/* A wait after which a thread runs for a tick whatever its level, in nanoseconds; 0: never. */
+/* A thread that has waited for this time runs for a tick regardless of its level, in nanoseconds; 0: never. */
 const volatile u64 rescue_ns = 5 * SECOND;
-/* The parent of a new process falls by a level and lets the child go first, as in Solaris. */
+/* The parent of a new process falls by a level, and the child runs first, as in Solaris. */
 const volatile u64 parent_pays = 1;
-/* Each time a thread begins to run it is counted whether a better one waited for this CPU. */
+/* Count the threads that begin to run while a better one waits for this CPU. */
 const volatile u64 audit = 0;
 /* For tests. 1: threads whose names begin with `stall` are never queued; 2: CPUs are kicked without end; 3: nothing is dispatched. */
 const volatile u64 defect = 0;
-/* Only threads with the policy SCHED_EXT are ours; all others go before them. */
+/* Schedule only threads with the policy SCHED_EXT; all others run before them. */
 const volatile u64 partial = 0;
 
-/* A wake-up by a program does not preempt a thread that began to run within so many nanoseconds; 0: it does, as in Solaris. */
+/* A wake-up by a program does not preempt a thread that began to run within this many nanoseconds; 0: it does, as in Solaris. */
 const volatile u64 parity_ns = 0;
 
-/* 1: hardware interrupts have the bits of 7.3. No type of the kernel says so: a clock tick finds it, which is such an interrupt. */
+/* 1: hardware interrupts have the bits of 7.3. BTF does not show this, so a clock tick, which is a hardware interrupt, detects it. */
 u64 hardirq_moved = 0;
 
-/* Two copies of the tables, and which one holds: `chosen` of the settings. A writer fills the other one first. */
+/* Two copies of the tables. CHOSEN_TABLES in `settings` selects the valid one. A writer fills the other one first. */
 ARRAY(tables, struct rule_tables, 0);
 
-/* What changes while it runs. The loader has the same order. */
+/* Settings that change at run time. The loader has the same order. */
 enum setting { CHOSEN_TABLES, SETTINGS };
 ARRAY(settings, u64, BPF_F_MMAPABLE);
 
 /*
- * Of a CPU: three cache lines, so that CPUs do not slow each other. It is written while the lock of its run queue is held. src/classes.rs has the same order.
+ * State of a CPU: three cache lines of its own, against false sharing. It is written under the run-queue lock. src/classes.rs has the same order.
  */
 struct cpu {
-	/* The level that runs, or VACANT, CHOOSING, OUTRANKED. */
+	/* The running level, or VACANT, CHOOSING, OUTRANKED. */
 	s64 pri;
 	/* The level that was chosen to run next: it is in the local queue, or on the way there. VACANT for none. */
 	s64 chosen;
-	/* The best level that was queued for this CPU while a worse one was in its local queue or on the way there; VACANT for none. */
+	/* The highest level that was queued for this CPU while a lower one was in its local queue or on the way there; VACANT for none. */
 	s64 missed;
-	/* The key of the thread in the local queue that is the next in line, see is_next; NO_KEY for none. */
+	/* The key of the thread in the local queue that is next in line, see is_next; NO_KEY for none. */
 	u64 line;
 	u8 online;
-	/* 1: a second thread was put into the local queue before a chosen one. */
+	/* 1: a second thread was put into the local queue, before the chosen one. */
 	u8 crowded;
-	/* 1: the slice of what runs ends within a second. */
+	/* 1: the slice of the running thread ends within a second. */
 	u8 brief;
-	/* Not 0: something may wait in the queue of this CPU. */
+	/* Not 0: threads may wait in the queue of this CPU. */
 	u32 bound;
-	/* The machine's only CPU. Not 0: something may wait in the queue of its set. */
+	/* On a machine with one CPU. Not 0: threads may wait in the queue of its set. */
 	u32 shared;
-	/* The best level that woke up since this CPU chose, and did not preempt because of `parity_ns`; VACANT for none. */
+	/* The highest level that woke up since this CPU chose, and did not preempt because of `parity_ns`; VACANT for none. */
 	s32 spared_by;
 	/* The thread that began to run last, and its key and the time then. */
 	u64 begun_tid;
@@ -103,11 +105,13 @@ struct cpu {
 	u64 begun_at;
 	/* The key of the better thread that the last tick found, if this CPU has not chosen since; else NO_KEY. */
 	u64 better;
-	/* In which interrupt of the timer that was. */
+	/* The number of the timer interrupt of that tick: see interrupts_here. */
 	u64 better_in;
-	/* How often a thread went to a CPU that was idle, preempted another one, was queued for its CPU alone, was queued for a set, went on after its slice, came
-	 * from another queue, paid for a child; how often a better thread waited when one began to run, and was found by a second
-	 * interrupt of the timer before the CPU had chosen. */
+	/*
+	 * Counts of threads that went to an idle CPU, preempted another thread, were queued for one CPU, were queued for a set, went on after their
+	 * slice, came from another queue, paid for a child. Then: a better thread waited when one began to run; a better thread was found by a second
+	 * timer interrupt before the CPU had chosen.
+	 */
 	u64 direct;
 	u64 preempting;
 	u64 queued_bound;
@@ -117,8 +121,10 @@ struct cpu {
 	u64 forks;
 	u64 passed_over;
 	u64 overdue;
-	/* How often a thread stood next in line on its CPU; how often one began that a better one had missed by moments, and the CPU was told to ask again; how
-	 * often the CPU could not choose until a second interrupt of the timer because of deferred work; how often a wake-up did not preempt. */
+	/*
+	 * Counts: a thread was next in line on its CPU; a thread began while a better one had just been queued, and the CPU was preempted again; the
+	 * CPU could not choose before a second timer interrupt because of a softirq; a wake-up did not preempt.
+	 */
 	u64 next;
 	u64 again;
 	u64 deferred;
@@ -126,17 +132,17 @@ struct cpu {
 };
 ARRAY(cpus, struct cpu, BPF_F_MMAPABLE);
 
-/* Of a CPU, by the loader: its queue, and the next CPU that has the same queue (a ring). */
+/* Of a CPU, set by the loader: its queue, and the next CPU with the same queue (a ring). */
 struct place {
 	u64 queue;
 	u64 next_cpu;
 };
 ARRAY(places, struct place, 0);
 
-/* Of a queue, by the loader: the next queue of the same set (a ring). */
+/* Of a queue, set by the loader: the next queue of the same set (a ring). */
 ARRAY(rings, u64, 0);
 
-/* By CPU and level, -1 first. src/classes.rs has the same order. */
+/* Figures by CPU and level, level -1 first. src/classes.rs has the same order. */
 struct level {
 	u64 ran_ns;
 	u64 begun;
@@ -149,22 +155,22 @@ struct level {
 };
 ARRAY(levels, struct level, BPF_F_MMAPABLE);
 
-/* Of the timer. */
+/* State of the timer. */
 struct beat {
 	u64 count;
 	u64 chunks;
 	u64 chunk_max_ns;
 	u64 moved;
 	/*
-	 * Each queue is a pair. Bit 0 is the one of each pair that threads are put into: the young one. At a beat the two change places, and the timer takes
-	 * the threads out of the old one, each to where it now stands in the young one. MIXED: both may have threads.
+	 * Each queue is a pair. Bit 0 selects the young queue of each pair, which receives threads. At a beat the two swap, and the timer moves each thread
+	 * of the old queue to its new position in the young one. MIXED: both may have threads.
 	 */
 	u64 generations;
-	/* Since the beat: how often it began with the first queue; 0 between beats. The queue it goes on with, and the threads that it met this time. */
+	/* Since the beat: the number of passes over all queues, 0 between beats; the next queue of this pass; the threads found in this pass. */
 	u64 round;
 	u64 queue;
 	u64 met;
-	/* When it last counted, as arrivals are; when it counts next, and when the chunk ends, by the clock of timers. */
+	/* The time of the last beat, in units of arrivals; the next beat and the end of the chunk, on CLOCK_MONOTONIC. */
 	u64 at;
 	u64 due;
 	u64 until;
@@ -180,7 +186,7 @@ struct timer_value {
 };
 ARRAY(timers, struct timer_value, 0);
 
-/* Why it ended. Texts fill words. */
+/* Why the scheduler ended. Texts are padded to whole words. */
 struct ending {
 	u64 kind;
 	s64 code;
@@ -196,38 +202,38 @@ struct task {
 	struct rule_thread st;
 	/* `sum_exec_runtime` up to which it was charged. */
 	u64 exec;
-	/* The second that it knows of. */
+	/* The last beat that it took into account. */
 	u64 beat;
-	/* When it was put into a queue last. */
+	/* When it was last put into a queue. */
 	u64 queued_at;
 	/* The first of its pair of queues; 0 for the local queue of a CPU. */
 	u64 dsq;
-	/* See enum rule_end. Where it goes when it is queued next, if that was decided before; else UNDECIDED. */
+	/* The end of its level (enum rule_end) for the next enqueue, if already decided; else UNDECIDED. */
 	u32 end;
-	/* 1: it was made, and has not run. */
+	/* 1: new, and has not run yet. */
 	u32 fresh;
-	/* 1: the rules of waking were applied; 2: and an idle CPU was found. */
+	/* 1: the wake-up rules were applied; 2: and an idle CPU was found. */
 	u32 woken;
 	s32 nice;
-	/* IA. 1: no command set the mode, so that the terminal decides. */
+	/* IA. 1: no command has set the mode, so the terminal decides. */
 	u32 by_terminal;
-	/* 1: `wishes` has it, because a command gave a class to it or to a process that it descends from. */
+	/* 1: it has an entry in `wishes`, because a command set the class of this thread or of an ancestor. */
 	u32 wished;
-	/* What a user asks for: see REQUEST_*; 0 for nothing. */
+	/* A pending request: see REQUEST_*; 0 for none. */
 	u64 request;
 	u64 request_quantum;
-	/* Not 0: it is rescued, and goes before all others. 1: it has not run since; else `sum_exec_runtime` up to which it does. */
+	/* Not 0: it is rescued, and runs before all others. 1: it has not run since; else `sum_exec_runtime` at which the rescue ends. */
 	u64 rescued;
 	/* How often its rescue was prolonged. */
 	u64 prolonged;
-	/* The group that it is in, and `sum_exec_runtime` up to which that was charged: see groups.bpf.h. */
+	/* Its group, and `sum_exec_runtime` up to which the group was charged: see groups.bpf.h. */
 	u64 group;
 	u64 paid;
 };
 #define UNDECIDED 2
 TASK_STORAGE(tasks, struct task);
 
-/* A request: a class and its parameters, each with a byte; a user part is sent with 64 added. */
+/* A request: a class and its parameters, one byte each; 64 is added to user priorities. */
 #define REQUEST_SET 1ULL
 #define REQUEST_PAY 2ULL
 #define REQUEST_NICE 3ULL
@@ -236,18 +242,18 @@ TASK_STORAGE(tasks, struct task);
 #define REQUEST_LIMIT(word) ((int)((word) >> 16 & 0xff) - 64)
 #define REQUEST_UPRI(word) ((int)((word) >> 24 & 0xff) - 64)
 #define REQUEST_FOREGROUND(word) ((int)((word) >> 32 & 0xff))
-/* IA: the terminal does not decide. Of wishes alone. */
+/* IA: the terminal does not decide. Only in wishes. */
 #define REQUEST_BY_COMMAND(word) ((word) >> 40 & 1)
 
-/* Nanoseconds of a clock tick in files of the kernel, in which a thread's beginning is told. */
+/* Nanoseconds of a clock tick (USER_HZ), the unit of a thread's start time in /proc. */
 #define USER_TICK 10000000ULL
 
 /*
- * What was asked for each thread, by its number, so that it holds for a scheduler that is loaded again. Children inherit it. A command writes it, too, so that
- * nothing is lost when schedd is killed before the thread has taken the request.
+ * The requests for threads, by thread ID. They also hold for a scheduler that is loaded later. Children inherit them. A command writes the entry as
+ * well, so that no request is lost when schedd is killed before the thread has applied it.
  */
 struct wish {
-	/* When the thread began, in clock ticks since boot, as files of the kernel have it. */
+	/* Start time of the thread, in clock ticks since boot, as in /proc. */
 	u64 start;
 	u64 request;
 	u64 request_quantum;
@@ -271,8 +277,8 @@ static __always_inline s32 home_of(const struct task_struct *p)
 }
 
 /*
- * The number of this CPU's interrupts of the timer. An interrupt that comes late, as on a CPU that is emulated, brings several ticks at once: in between
- * the CPU cannot choose.
+ * The number of timer interrupts of this CPU. A late interrupt, as on an emulated CPU, causes several ticks at once, between which the CPU cannot
+ * choose.
  */
 static __always_inline u64 interrupts_here(void)
 {
@@ -284,7 +290,7 @@ static __always_inline u64 interrupts_here(void)
 	return base->nr_events;
 }
 
-/* The count of what keeps this CPU from choosing. 0 where it is not a variable of the CPU (arm64). */
+/* The preemption count of this CPU. 0 where it is not a per-CPU variable (arm64). */
 static __always_inline u32 preempt_count(void)
 {
 	int *count;
@@ -295,15 +301,15 @@ static __always_inline u32 preempt_count(void)
 	return *count;
 }
 
-/* Whether this interrupt came into deferred work of another one (softirq), which the kernel does to its end before a CPU can choose. */
+/* Whether this interrupt arrived during a softirq, which the kernel completes before the CPU can choose. */
 static __always_inline bool is_in_deferred_work(void)
 {
 	return preempt_count() & SOFTIRQ_SERVED;
 }
 
 /*
- * Whether a program is what wakes a thread up here, and not an interrupt or a thread of the kernel, which does what an interrupt left to it. Where that is
- * not known, it is none.
+ * Whether a program causes this wake-up, and not an interrupt or a kernel thread, which may do deferred work of an interrupt. False where that is
+ * unknown.
  */
 static __always_inline bool is_woken_by_program(void)
 {
@@ -352,7 +358,7 @@ static __always_inline u64 beats_now(void)
 	return beat ? *(volatile u64 *)&beat->count : 0;
 }
 
-/* One word, so that whoever reads which queue is young knows whether the other one counts. */
+/* One word, so that a reader gets the young queue and the MIXED bit in one read. */
 static __always_inline u64 generations_now(void)
 {
 	struct beat *beat = beat_here();
@@ -361,8 +367,8 @@ static __always_inline u64 generations_now(void)
 }
 
 /*
- * The key of a thread in a queue: rule_key, with the arrival at both ends. So the key alone says at which level and since when a thread waits.
- * It is set for threads in local queues, too. An arrival is in units of 1,024 ns.
+ * The key of a thread in a queue: rule_key, with the arrival for both ends of a level. So the key alone gives the level and the start of the wait.
+ * Threads in local queues have a key, too. An arrival is in units of 1,024 ns.
  */
 #define ARRIVAL_SHIFT 10
 #define ARRIVAL_MASK (RULE_KEY_BACK - 1)
@@ -390,7 +396,7 @@ static __always_inline u64 queue_of(u32 cpu)
 	return queue < nr_queues ? queue : 0;
 }
 
-/* The rule of waiting, which has loops: a function of its own, so that it is verified once and not where it is called. */
+/* The rule of waiting, which has loops. A function of its own, so that the verifier checks it once and not at each call. */
 __noinline int wait_for(struct rule_thread *s, const struct rule_tables *t, u64 seconds, int queued)
 {
 	if (!s || !t)
@@ -405,12 +411,12 @@ static __always_inline int nice_of(struct task_struct *p)
 }
 
 /*
- * A slice ends at a tick of the kernel. It begins at one, but what the switch takes would make it end one tick later than it should. So a rest of
- * this many nanoseconds counts as used up: less than the shortest tick, more than a switch.
+ * A slice begins and ends at a tick of the kernel. The cost of the context switch would make it end one tick late. So a rest of
+ * this many nanoseconds counts as used up: less than the shortest tick, more than a context switch.
  */
 #define REST 500000LL
 
-/* The slice as the kernel has it. */
+/* The slice, as sched_ext expects it. */
 static __always_inline u64 slice_of(const struct rule_thread *s)
 {
 	if (s->timeleft == RULE_FOREVER)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* Each second: threads that wait are moved to where their new level stands. */
+/* Timers: each second waiting threads move to the position of their new level; at the end of a period capped groups are refilled. */
 #ifndef MILLPOND_CLASSES_WAITING_BPF_H
 #define MILLPOND_CLASSES_WAITING_BPF_H
 
 #include "events.bpf.h"
 #include "queues.bpf.h"
 
-/* The key of a thread in the old queue that it is to have in the young one; 0 for the one it has. */
+/* The key in the young queue for a thread of the old one; 0: the same key. */
 static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const struct rule_tables *t, const struct beat *beat, u64 now)
 {
 	struct rule_thread then;
@@ -14,7 +14,7 @@ static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const
 	if (!tc || !tc->queued_at || tc->rescued)
 		return 0;
 	if (tc->st.klass == RULE_IDLE && !is_background(p, tc)) {
-		/* Its group is idle no longer. It learns of that when it runs. */
+		/* Its group is no longer idle. Its class changes when it runs. */
 		tc->rescued = 1;
 		return key_of(FIRST, RULE_BACK, 0);
 	}
@@ -23,7 +23,7 @@ static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const
 		COUNT_LEVEL(tc->st.pri, rescued);
 		return key_of(FIRST, RULE_BACK, 0);
 	}
-	/* One with a request stands where that will put it, and takes it when it runs: seconds count from then on. */
+	/* A thread with a request is already at its new position. It applies the request when it runs, and seconds count from then on. */
 	if (tc->beat == beat->count || (tc->request && REQUEST_KIND(tc->request) != REQUEST_PAY))
 		return 0;
 	then = tc->st;
@@ -34,7 +34,7 @@ static __always_inline u64 new_key(struct task_struct *p, struct task *tc, const
 	return key_of(then.pri, rule_end_of(&then, RULE_BACK), beat->at);
 }
 
-/* The threads of the old queue go to the young one, the best first. 0: the chunk has ended before. */
+/* Moves the threads of the old queue to the young one, the best first. 0: the chunk ended before the last thread. */
 __noinline int empty_old(u64 pair)
 {
 	struct rule_tables *t = tables_now();
@@ -51,7 +51,7 @@ __noinline int empty_old(u64 pair)
 		return 1;
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, pair + OLD(beat->generations), 0) {
-		/* The clock is looked at for every fourth thread. */
+		/* The clock is read for every fourth thread. */
 		if (!(++beat->met & 3) && bpf_ktime_get_ns() > beat->until)
 			in_time = false;
 		key = new_key(p, task_of(p), t, beat, now);
@@ -71,7 +71,7 @@ __noinline int empty_old(u64 pair)
 	return in_time;
 }
 
-/* The queues are numbered: those of sets, then those of CPUs. 0: the chunk has ended before. */
+/* Empties the old queue of a pair by its number: pairs of sets first, then pairs of CPUs. 0: the chunk ended before the last thread. */
 static __always_inline int empty_numbered(u64 queue)
 {
 	struct cpu *c;
@@ -82,7 +82,7 @@ static __always_inline int empty_numbered(u64 queue)
 	return c && c->bound ? empty_old(CPU_DSQ(queue - nr_queues)) : 1;
 }
 
-/* A second is over, or several on a machine that was busy or stood still. */
+/* Counts a second, or several on a machine that was busy or stopped. */
 static __always_inline void count_seconds(struct beat *beat, u64 now)
 {
 	u64 seconds = now > beat->due ? (now - beat->due) / SECOND + 1 : 1;
@@ -95,12 +95,12 @@ static __always_inline void count_seconds(struct beat *beat, u64 now)
 	beat->queue = beat->met = 0;
 }
 
-/* All old queues were gone through. How long until the timer goes on. */
+/* Ends a pass over all old queues. Returns the delay until the next run of the timer. */
 static __always_inline u64 end_round(struct beat *beat)
 {
 	u64 now;
 
-	/* What was about to be put into the old queue as the generations changed is in there after a while. */
+	/* A thread that was being put into the old queue during the swap arrives a little later. */
 	if (beat->met || beat->round == 1) {
 		beat->round++;
 		beat->queue = beat->met = 0;
@@ -138,7 +138,7 @@ static int on_timer(void *map, int *key, struct bpf_timer *timer)
 	return 0;
 }
 
-/* A thread that waited for its group goes to where it waits for a CPU. */
+/* Moves a thread from the queue of its group to its normal queue. */
 static __always_inline void release(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct task *tc, u64 key)
 {
 	s32 cpu = scx_bpf_task_cpu(p), idle;
@@ -163,7 +163,7 @@ static __always_inline void release(struct bpf_iter_scx_dsq *it, struct task_str
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
-/* Threads that wait for a group go on that have something left, and those that are rescued. 0: there are more. */
+/* Releases the threads of a group that has time left, and rescued threads. 0: there are more. */
 __noinline int release_parked(u64 number, u64 until)
 {
 	struct rule_tables *t = tables_now();
@@ -190,7 +190,7 @@ __noinline int release_parked(u64 number, u64 until)
 	return done;
 }
 
-/* The periods of a group that are over. */
+/* Adds the quota of the periods that have ended. */
 static __always_inline void refill(struct group *g, u64 now)
 {
 	u64 periods = g->due && now > g->due ? (now - g->due) / g->period + 1 : 1, more;

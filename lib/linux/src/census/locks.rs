@@ -4,7 +4,7 @@
 //! `libtcmalloc`, `libmimalloc`, …), the data of the C library, or the head of a glibc arena. Each further glibc arena begins at
 //! a multiple of 64 MiB with a heap header, followed by the arena with its lock. The lock of the first arena and the lock of the
 //! arena list are in the C library's own data; the locks of streams follow in unnamed memory. A statically linked program has all
-//! of these in its own data, where they cannot be told apart.
+//! of these in its own data, where they cannot be distinguished.
 
 use crate::images::parse_maps;
 use millpond_model::LockPlace;

@@ -1,24 +1,24 @@
-//! What commands ask of the scheduler of the classes: by its maps, or in tests by a scheduler in memory.
+//! Access of commands to the class scheduler: by its maps, or by the files of a captured root.
 
 use millpond_bpf::Refused;
 use millpond_bpf::classes::{Control, ThreadState, Wish};
 use std::fmt::Debug;
 
-/// A scheduler that can be asked. Each call is that of [`Control`].
+/// The access to a scheduler. Each method is that of [`Control`].
 pub(super) trait Asked: Debug {
-    /// The tables that hold, as words.
+    /// The valid tables, as words.
     fn tables(&self) -> Vec<u64>;
 
-    /// Other tables hold from now on.
+    /// Replaces the tables.
     fn set_tables(&self, tables: &[u64]) -> Result<(), Refused>;
 
-    /// What a thread has.
+    /// The state of a thread.
     fn thread(&self, tid: u32) -> Result<Option<ThreadState>, Refused>;
 
-    /// Has a thread scheduled in another class or with other parameters.
+    /// Changes the class or the parameters of a thread.
     fn set_thread(&self, tid: u32, start: u64, wish: Wish) -> Result<Option<ThreadState>, Refused>;
 
-    /// Nothing is asked for a thread any more.
+    /// Removes the wish of a thread.
     fn forget(&self, tid: u32);
 
     /// A figure of a level.

@@ -1,7 +1,7 @@
-//! The scheduler of a captured root: its tables and what it has of each thread, as files that stand where the maps would.
+//! The scheduler of a captured root: its tables and the state of each thread, in files at the paths of the maps.
 //!
-//! `tables` has the words of the map. `threads/TID` has the numbers of a thread: class, level, system's part, user's part, limit, boost and slice.
-//! A thread without a file is as a new one.
+//! `tables` has the words of the map. `threads/TID` has the numbers of a thread: class, level, system's part, user priority, limit, boost and slice.
+//! A thread without a file has the state of a new one.
 
 use super::asked::Asked;
 use crate::Root;
@@ -11,7 +11,7 @@ use millpond_rules as rules;
 use std::io;
 use std::path::PathBuf;
 
-/// What a new thread of TS has.
+/// The state of a new thread of TS.
 const NEW: ThreadState = ThreadState {
     class: rules::Class::Ts as u64,
     pri: 29,
@@ -35,7 +35,7 @@ pub(super) struct Captured {
 }
 
 impl Captured {
-    /// `None` where nothing was captured.
+    /// `None` if no scheduler was captured.
     pub(super) fn at(root: &Root, dir: PathBuf) -> Option<Captured> {
         dir.is_dir().then(|| Captured { root: root.clone(), dir })
     }

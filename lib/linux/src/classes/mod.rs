@@ -1,8 +1,8 @@
-//! The scheduler of the classes: what commands read of it and change in it.
+//! The class scheduler: the values that commands read and change.
 //!
-//! The scheduler (`lib/bpf`, program `classes`) belongs to the process that loaded it, which is `millpond schedd`. It leaves its maps in a directory of
-//! the BPF file system; commands find them there, and no decision of the scheduler waits for a process. The directory outlives the scheduler, so that the next
-//! one has the same tables and the same classes of threads. Whether a scheduler is at work, and whose, the kernel says (`/sys/kernel/sched_ext`).
+//! The scheduler (`lib/bpf`, program `classes`) belongs to the process that loaded it, `millpond schedd`. Its maps are pinned in a directory of
+//! the BPF file system, where commands open them. No decision of the scheduler waits for a process. The directory outlives the scheduler, so that the
+//! next one has the same tables and the same classes of threads. The kernel shows which scheduler is loaded (`/sys/kernel/sched_ext`).
 
 mod asked;
 mod captured;
@@ -28,24 +28,24 @@ use millpond_rules as rules;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// What our scheduler calls itself in `/sys/kernel/sched_ext/root/ops`.
+/// The name of our scheduler in `/sys/kernel/sched_ext/root/ops`.
 const NAME: &str = "millpond";
-/// The directory of its maps, below `/sys`. Any user may make one in the BPF file system, where that is mounted without a mode.
+/// The directory of its maps, below `/sys`. If the BPF file system is mounted without a mode, any user can create it.
 const MAPS: &str = "fs/bpf/millpond";
-/// What helps against a directory that another user has made.
+/// The remedy for a directory that another user has created.
 const UNTRUSTED_HELP: &str = "remove it, and start millpond schedd again";
 
-/// What its timer has counted, in the order of [`BEAT`]: updates of a second, the chunks that they took, the longest chunk in nanoseconds, and threads
-/// that got another place.
+/// Figures of its timer, in the order of [`BEAT`]: updates (one a second), chunks of these updates, the longest chunk in nanoseconds, and threads
+/// that were moved in a queue.
 const BEATS: [&str; BEAT.len()] = ["beats", "beat_chunks", "beat_chunk_max_ns", "beat_moved"];
 
-/// The scheduler at work.
+/// The loaded scheduler.
 #[derive(Debug)]
 pub(crate) struct Live {
     control: Box<dyn Asked>,
     /// It schedules all threads but those of RT and DEADLINE, not only those with the policy SCHED_EXT.
     whole: bool,
-    /// Which of the schedulers since boot it is, as the kernel counts them.
+    /// The kernel's count of schedulers since boot: it identifies this one.
     number: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl LinuxMachine {
         self.os.root.read_value(&path).ok().flatten().map(|text| text.trim().to_owned())
     }
 
-    /// The scheduler of sched_ext that is at work, also another one than ours: `ext millpond, whole`.
+    /// The loaded sched_ext scheduler, ours or another one: `ext millpond, whole`.
     pub(crate) fn loaded_sched_ext(&self) -> Option<String> {
         self.sched_ext("state").filter(|state| state == "enabled")?;
         let name = self.sched_ext("root/ops")?;
@@ -71,10 +71,10 @@ impl LinuxMachine {
         self.sched_ext("switch_all").is_some_and(|text| text == "1")
     }
 
-    /// The scheduler of the classes. Its maps are opened once, and again when another one has taken its place.
+    /// The class scheduler. Its maps are opened once, and again after another one has replaced it.
     ///
     /// # Errors
-    /// [`Absent`] when none is at work, or its maps cannot be opened.
+    /// [`Absent`] when it is not loaded, or its maps cannot be opened.
     pub(crate) fn live_classes(&self) -> Result<Rc<Live>, Absent> {
         let Some(state) = self.sched_ext("state") else {
             return Err(Absent::with_help(
@@ -121,7 +121,7 @@ impl LinuxMachine {
             }
             refused => Absent::because(format!("its scheduler cannot be asked: {refused}")),
         })?;
-        // schedd replaces what the scheduler before it left only after it has loaded its own.
+        // schedd loads its scheduler before it replaces the pins of the previous one.
         if control.ending().is_some() {
             return Err(Absent::with_help("its scheduler is being started", "run this again in a second"));
         }
@@ -139,7 +139,7 @@ impl LinuxMachine {
 
     pub(crate) fn set_class(&self, task: TaskId, params: Option<ClassParams>) -> Result<(), KnobError> {
         self.os.still(task)?;
-        // Without a scheduler there is nothing to put back: threads have the class that they have by themselves.
+        // Without a scheduler nothing is to be restored: threads have their default class.
         let live = self.live_classes().map_err(|_| KnobError::Gone)?;
         let Some(params) = params else {
             live.control.forget(task.leader());
@@ -176,7 +176,7 @@ impl Live {
         }
     }
 
-    /// The policy with which it schedules a thread that has another one.
+    /// The policy that a thread needs to be scheduled by it.
     fn policy_for(&self, now: Policy) -> Policy {
         let nice = match now {
             Policy::Other(nice) | Policy::Batch(nice) | Policy::Idle(nice) | Policy::Ext(nice) => nice,
@@ -185,10 +185,11 @@ impl Live {
         if self.whole { Policy::Other(nice) } else { Policy::Ext(nice) }
     }
 
-    /// What a request for TS, IA or FX makes of a thread that has a policy. A thread that is not scheduled by it gets a policy with which it is.
+    /// The result of a request for TS, IA or FX for a thread with a policy. If the scheduler does not schedule that policy, the thread gets one that
+    /// it does.
     ///
     /// # Errors
-    /// [`Reason`]: a value that the class does not have, or the scheduler cannot be asked.
+    /// [`Reason`]: a value that is invalid for the class, or the query fails.
     pub(crate) fn reclass(
         &self,
         task: TaskId,
@@ -199,7 +200,7 @@ impl Live {
         if policy == Policy::Deadline {
             return Err(Reason::Absent(Absent::because("the kernel has promised it time (SCHED_DEADLINE)")));
         }
-        // SCHED_IDLE is below all levels, whatever class is asked for.
+        // SCHED_IDLE is below all levels, regardless of the requested class.
         let is_ours = self.schedules(policy) && !matches!(policy, Policy::Idle(_));
         let now = if is_ours { self.params(task.leader()).map_err(reason)? } else { None };
         let before = now.unwrap_or(before);
@@ -226,17 +227,17 @@ impl Live {
         which(self.whole)
     }
 
-    /// The tables that hold. That of RT is a Solaris machine's: RT is the kernel's own.
+    /// The valid tables. The table of RT is the Solaris default: the kernel itself schedules RT.
     pub(crate) fn tables(&self) -> DispatchTables {
         tables::from_words(&self.control.tables()).unwrap_or_else(|| default_tables(false))
     }
 
-    /// A table as the journal has it.
+    /// A table in the format of the journal.
     pub(crate) fn table_text(&self, class: Class, tables: &DispatchTables) -> Option<Value> {
         tables::text(class, tables)
     }
 
-    /// The class of a thread, with its parameters; `None` when there is no such thread.
+    /// The class of a thread, with its parameters; `None` when the thread does not exist.
     pub(crate) fn params(&self, tid: u32) -> Result<Option<ClassParams>, Refused> {
         Ok(self.control.thread(tid)?.map(|state| params_of(&state)))
     }
@@ -249,7 +250,7 @@ impl Live {
         Some((params_of(&state).class(), i16::try_from(state.pri).unwrap_or_default().max(0)))
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub(crate) fn counts(&self) -> SchedulerCounts {
         let level = |level: i8| {
             let figures: [u64; LEVEL_FIGURES.len()] =
@@ -278,7 +279,7 @@ fn which(whole: bool) -> &'static str {
     if whole { "all threads but those in RT" } else { "threads that are put into a class" }
 }
 
-/// What the scheduler knows of a thread, as a class with its parameters. SCHED_IDLE is FX 0 with a slice that never ends, as without the scheduler.
+/// Class and parameters of a thread in the scheduler. SCHED_IDLE is shown as FX 0 with an infinite slice, as without the scheduler.
 fn params_of(state: &ThreadState) -> ClassParams {
     let part = |value: i64| i8::try_from(value).unwrap_or_default();
     let (uprilim, upri) = (part(state.uprilim), part(state.upri));
@@ -292,7 +293,7 @@ fn params_of(state: &ThreadState) -> ClassParams {
     }
 }
 
-/// The wish for a thread that is to have these; `None` for a class that the scheduler does not run.
+/// The wish for these parameters; `None` for a class that the scheduler does not have.
 fn wish_of(params: ClassParams) -> Option<Wish> {
     let wish = |class: rules::Class, uprilim, upri, foreground, quantum| {
         Some(Wish { class: u8::try_from(class as i32).ok()?, uprilim, upri, foreground, quantum })

@@ -1,11 +1,11 @@
-//! What the scheduler of the classes would find here, before it is started.
+//! Checks of the machine before the class scheduler is started.
 //!
-//! | check | where it is read |
+//! | check | source |
 //! |---|---|
 //! | sched_ext | `/sys/kernel/sched_ext`, and the release |
 //! | isolcpus | `/sys/devices/system/cpu/isolated` |
 //! | cgroup weights, idle cgroups, cgroup caps | `cpu.weight`, `cpu.idle`, `cpu.max` of cgroups with processes in them or below; in version 1 `cpu.shares`, `cpu.cfs_quota_us` |
-//! | real-time threads | CPU time of threads under SCHED_FIFO and SCHED_RR, in two looks |
+//! | real-time threads | CPU time of threads under SCHED_FIFO and SCHED_RR, from two readings |
 
 use super::{NAME as OURS, which};
 use crate::LinuxMachine;
@@ -18,20 +18,20 @@ use millpond_machine::Machine;
 use millpond_machine::facets::{SchedulerCheck, SchedulerOutcome};
 use millpond_model::{CpuSet, Nanos, printable};
 
-/// How many cgroups or threads are named.
+/// The most cgroups or threads that are named.
 const NAMED: usize = 5;
-/// Time between the two looks at real-time threads.
+/// Time between the two readings of real-time threads.
 const BETWEEN_LOOKS: Nanos = Nanos::from_millis(100);
-/// A thread that ran for more percent of that time never sleeps: the fair server takes 5 away.
+/// A thread that ran for more than this percentage of that time never sleeps. The fair server may take 5 percent from it.
 const BUSY_PERCENT: u64 = 90;
 
-/// A cgroup with a file that is not as it was made.
+/// A cgroup with a setting other than the default.
 struct Ruled {
     path: String,
     is: String,
 }
 
-/// Those with a weight, idle ones, and those with a cap.
+/// Cgroups with a weight, idle cgroups, and cgroups with a cap.
 #[derive(Default)]
 struct AllRuled {
     weights: Vec<Ruled>,
@@ -66,7 +66,7 @@ impl LinuxMachine {
 
     fn check_sched_ext(&self) -> SchedulerCheck {
         const NAME: &str = "sched_ext";
-        // Other users than root cannot ask it, and see that it is there.
+        // Users other than root cannot query the scheduler, but can see that it is loaded.
         if self.sched_ext("state").as_deref() == Some("enabled")
             && self.sched_ext("root/ops").as_deref() == Some(OURS)
         {
@@ -88,7 +88,7 @@ impl LinuxMachine {
         check(NAME, SchedulerOutcome::Prevents, is, Some(ISOLATED_HELP.to_owned()))
     }
 
-    /// Collects cgroups with a weight, idle ones and those with a cap. Gives whether there are processes in this one or below.
+    /// Collects cgroups with a weight, idle ones and those with a cap. Returns whether this cgroup or a descendant has processes.
     fn ruled(&self, path: &str, all: &mut AllRuled) -> bool {
         let Ok(tree) = &self.os.cpu else { return false };
         let dir = tree.dir(path);
@@ -182,12 +182,12 @@ impl LinuxMachine {
     }
 }
 
-/// Whether a thread that ran for so long in this time does nothing else.
+/// Whether a thread with this run time in this interval never sleeps.
 fn never_sleeps(ran: Nanos, passed: Nanos) -> bool {
     ran.0 > passed.0 / 100 * BUSY_PERCENT
 }
 
-/// What helps against isolcpus.
+/// The remedy for isolcpus.
 pub(super) const ISOLATED_HELP: &str = "boot without it, and isolate CPUs by a processor set (psrset -c)";
 
 fn check(
@@ -203,7 +203,7 @@ fn good(name: &str, is: impl Into<String>) -> SchedulerCheck {
     check(name, SchedulerOutcome::Good, is, None)
 }
 
-/// With a remedy for what has no effect on threads that it schedules; without one where it has.
+/// A check of cgroups with a setting. `remedy` is given if the setting has no effect on threads of the scheduler; `None` if it has.
 fn check_ruled(name: &str, found: &[Ruled], remedy: Option<&str>) -> SchedulerCheck {
     if found.is_empty() {
         return good(name, "none is set");
@@ -218,7 +218,7 @@ fn check_ruled(name: &str, found: &[Ruled], remedy: Option<&str>) -> SchedulerCh
     check(name, SchedulerOutcome::Ignored, is, Some(remedy.to_owned()))
 }
 
-/// The first of them, and how many more there are.
+/// The first names, and the number of further ones.
 fn some(all: &[String]) -> String {
     let shown = all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(NAMED) {

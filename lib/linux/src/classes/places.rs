@@ -1,15 +1,15 @@
-//! Which queue of the scheduler each CPU has: one for each processor set, and for each last-level cache of a large set.
+//! Queues of the scheduler: one for each processor set, or for each last-level cache of a large set.
 
 use millpond_bpf::classes::Places;
 use millpond_model::{CpuId, CpuSet};
 
-/// A set of more CPUs than these has a queue for each of its last-level caches: one queue is contended beyond.
+/// A larger set has a queue for each of its last-level caches, because a single queue would be contended.
 const ONE_QUEUE: usize = 16;
-/// Queues beyond those in use, for sets that are made while the scheduler is at work.
+/// Spare queues, for sets that are created while the scheduler is loaded.
 const SPARE: usize = 16;
 
-/// The queues of these sets. CPUs that are in none share a queue, as the default set. `width` is the number of CPU numbers, `caches` the CPUs of each
-/// last-level cache. `most` is how many queues there can be; what does not fit shares the first one.
+/// The queues of these sets. CPUs in no set share a queue, that of the default set. `width` is the number of CPU numbers, `caches` the CPUs of each
+/// last-level cache. `most` is the limit of queues; CPUs beyond it share the first one.
 pub(super) fn places(width: usize, sets: &[CpuSet], caches: &[CpuSet], most: Option<usize>) -> Places {
     let mut rest: CpuSet = (0..width).filter_map(|cpu| u32::try_from(cpu).ok()).map(CpuId).collect();
     for cpu in sets.iter().flat_map(CpuSet::iter) {
@@ -45,7 +45,7 @@ pub(super) fn places(width: usize, sets: &[CpuSet], caches: &[CpuSet], most: Opt
     Places { cpus, queues: next }
 }
 
-/// A set, or the part of it at each last-level cache where it is large. What no cache names is a part of its own.
+/// A set, or its part at each last-level cache if it is large. CPUs without a cache form a part of their own.
 fn parts_of(set: &CpuSet, caches: &[CpuSet]) -> Vec<Vec<CpuId>> {
     if set.len() <= ONE_QUEUE {
         return vec![set.iter().collect()];
@@ -85,7 +85,7 @@ mod tests {
     fn each_set_has_a_queue_and_the_rest_is_the_default_set() {
         let found = places(6, &[set("2-3"), set("5")], &[], Some(4));
         assert_eq!(found.cpus, [(0, 1), (0, 4), (1, 3), (1, 2), (0, 0), (2, 5)]);
-        // Each is alone in its set; the fourth is spare.
+        // Each queue is the only one of its set; the fourth is spare.
         assert_eq!(found.queues, [0, 1, 2, 3]);
     }
 

@@ -1,4 +1,4 @@
-//! Starts the scheduler of the classes, and keeps it up to date.
+//! Starts the class scheduler, and updates it when processor sets change.
 
 use super::outlook::ISOLATED_HELP;
 use super::places::places;
@@ -14,14 +14,14 @@ use millpond_model::{CacheKind, CpuSet, printable};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 
-/// Kinds of ends from which on there was an error, and the one of a stall.
+/// The smallest kind of an end by an error.
 const ERROR: u64 = 1024;
-/// In the code of an end: the kernel asks for a restart, since CPUs came or went.
+/// In the code of an end: the kernel requests a restart, because a CPU went on-line or off-line.
 const RESTART: u64 = 1 << 48;
-/// Lines of what the kernel wrote down.
+/// The most lines of the kernel's dump that are shown.
 const DUMPED: usize = 60;
 
-/// The scheduler, with the machine that it was made for.
+/// The started scheduler, with its machine.
 pub(crate) struct Started<'m> {
     machine: &'m LinuxMachine,
     classes: Classes,
@@ -30,10 +30,10 @@ pub(crate) struct Started<'m> {
 }
 
 impl LinuxMachine {
-    /// Whether a scheduler could be started.
+    /// Whether a scheduler can be started.
     ///
     /// # Errors
-    /// [`Absent`] with what would help.
+    /// [`Absent`], with a remedy.
     pub(super) fn may_start_classes(&self) -> Result<(), Absent> {
         let state = self.sched_ext("state").ok_or_else(|| {
             let help = "boot a kernel with CONFIG_SCHED_CLASS_EXT, from 6.17 on";
@@ -89,7 +89,7 @@ impl LinuxMachine {
         Ok(Box::new(Started { machine: self, classes, control, places }))
     }
 
-    /// Wishes for threads that ended while no scheduler was loaded. A scheduler itself forgets threads that end.
+    /// Removes wishes of threads that ended while no scheduler was loaded. A loaded scheduler does this itself.
     fn forget_wishes_of_the_ended(&self, control: &Control) {
         for (tid, start, _) in control.wishes() {
             let stat = self.os.stat(tid, None).ok().flatten();
@@ -99,7 +99,7 @@ impl LinuxMachine {
         }
     }
 
-    /// Where CPUs belong by the processor sets of now. `most` queues are there.
+    /// The queues of CPUs for the current processor sets. `most` is the limit of queues.
     fn places(&self, most: Option<usize>) -> Result<Places, Refusal> {
         let possible = self.os.cpu_list("possible");
         let possible = possible.map_err(|error| Refusal::operation(Reason::Machine(error.to_string())))?;
@@ -120,7 +120,7 @@ impl LinuxMachine {
     }
 }
 
-/// What the kernel says of a scheduler that it does not take, with what would help.
+/// The kernel's reason for refusing a scheduler, with a remedy.
 fn explained(refused: Refused) -> Refusal {
     let absent = match &refused {
         Refused::WrongTypes => Absent::with_help(

@@ -27,7 +27,7 @@ pub(super) fn quantum(nanoseconds: i64) -> Quantum {
     )
 }
 
-/// As the map of the scheduler has them.
+/// The words of the scheduler's map.
 pub(super) fn to_words(tables: &DispatchTables) -> Vec<u64> {
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     let mut words = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn to_words(tables: &DispatchTables) -> Vec<u64> {
     words
 }
 
-/// The inverse; `None` for words that are no tables.
+/// The inverse; `None` for invalid words.
 pub(super) fn from_words(words: &[u64]) -> Option<DispatchTables> {
     let (rows, rest) = words.split_at_checked(rules::TS_LEVELS * 3)?;
     let half = |word: u64, shift: u32| u32::try_from(word >> shift & 0xffff_ffff).unwrap_or(u32::MAX);
@@ -61,7 +61,7 @@ pub(super) fn from_words(words: &[u64]) -> Option<DispatchTables> {
     })
 }
 
-/// The table of a class as text; `None` for one that the scheduler does not run.
+/// The table of a class as text; `None` for a class that the scheduler does not have.
 pub(super) fn text(class: Class, tables: &DispatchTables) -> Option<String> {
     let rows: Vec<String> = match tables.of(class)? {
         ClassTable::Ts(table) => {
@@ -83,7 +83,7 @@ pub(super) fn text(class: Class, tables: &DispatchTables) -> Option<String> {
     Some(rows.join(" "))
 }
 
-/// Tables with that of a class as its text says; `None` when the text is none.
+/// Replaces the table of a class by the one in the text; `None` for an invalid text.
 pub(super) fn with(tables: DispatchTables, class: Class, text: &str) -> Option<DispatchTables> {
     match class {
         Class::Ts | Class::Ia => {

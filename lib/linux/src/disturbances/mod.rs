@@ -2,10 +2,10 @@
 //!
 //! # Two ways
 //!
-//! A program in the kernel (`lib/bpf`, `disturbances`) sees each interrupt, timer, soft interrupt, kernel worker and thread begin and end on the
-//! watched CPUs, and which CPU sends an interprocessor interrupt; it adds up how often and how long (`programs`). What it knows by a number or an
-//! address gets its name here (`names`, `symbols`). Where it may not be loaded, the tables that the kernel keeps anyway are read twice
-//! (`tables`): they tell how often and, of threads, how long in all.
+//! BPF programs (`lib/bpf`, `disturbances`) record the begin and end of each interrupt, timer, softirq, kernel worker and thread on the
+//! watched CPUs, and the sender of each interprocessor interrupt. They add up counts and times (`programs`). This module translates numbers and
+//! addresses into names (`names`, `symbols`). Where BPF programs cannot be loaded, it reads the kernel's own tables twice
+//! (`tables`): these have counts and, for threads, total times.
 //!
 //! ```text
 //!   tracepoints ──▶ sums, stretches ──▶ programs ──names──▶ Disturbed
@@ -13,10 +13,10 @@
 //!   /proc/interrupts, softirqs, schedstat ──▶ tables ─────▶ Disturbed
 //! ```
 //!
-//! # What watching does
+//! # Side effects of watching
 //!
-//! Attaching and detaching changes code that every CPU runs, for which the kernel sends each of them a few IPIs. The watch begins after the one
-//! and ends before the other. Meanwhile no process is woken or called; the watcher leaves the watched CPUs, if it may run elsewhere.
+//! Attaching and detaching changes code that every CPU runs, so the kernel sends a few IPIs to each CPU. The watch begins after attaching
+//! and ends before detaching. In between no process is woken up. The watcher leaves the watched CPUs if it may run on others.
 
 mod names;
 mod programs;
@@ -52,7 +52,7 @@ impl Disturbances for LinuxMachine {
 }
 
 impl LinuxMachine {
-    /// The threads of a job, by number. What ends while this is read may be among them or not.
+    /// The thread IDs of a job. A thread that ends meanwhile may be included or not.
     fn threads_of_job(&self, job: &Job) -> Result<BTreeSet<u32>, Refusal> {
         let mut threads = BTreeSet::new();
         if !job.sets.is_empty() {
@@ -67,7 +67,7 @@ impl LinuxMachine {
         Ok(threads)
     }
 
-    /// Processes, and whatever descends from them.
+    /// Processes and all their descendants.
     fn descendants(&self, pids: &[Pid]) -> BTreeSet<Pid> {
         let parent = |pid: u32| Some((Pid(pid), Pid(self.os.stat(pid, None).ok()??.ppid?)));
         let parents: Vec<(Pid, Pid)> =
@@ -85,8 +85,8 @@ impl LinuxMachine {
     }
 }
 
-/// This thread keeps off the watched CPUs for as long as the value lives, if there are others for it. It leaves when it reads for the first time:
-/// what it starts before that inherits nothing.
+/// Keeps this thread off the watched CPUs until the value is dropped, if it may run on others. The value is created at the first reading, so that
+/// processes started before that do not inherit the mask.
 struct Aside {
     before: Option<Mask>,
 }
@@ -104,7 +104,7 @@ impl Aside {
         Aside { before: left.then_some(before) }
     }
 
-    /// Whether it had to leave and did, or had nothing to leave.
+    /// Whether this thread cannot run on the watched CPUs.
     fn is_aside(&self, watched: &CpuSet) -> bool {
         let now = sched_getaffinity(None);
         now.is_ok_and(|mask| {
@@ -118,7 +118,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // A set that ended meanwhile has its own idea: then that holds.
+            // This can fail if a set has ended meanwhile. Then the mask that the kernel has set stays.
             let _ = sched_setaffinity(None, before);
         }
     }

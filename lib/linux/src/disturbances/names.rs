@@ -1,24 +1,24 @@
-//! What disturbances are called: the kernel's numbers and addresses in words.
+//! Names of OS noise: translates the kernel's numbers and addresses.
 
 use super::symbols::Symbols;
 use millpond_bpf::disturbances::{Kind, Origin, VECTORS, What};
 use millpond_model::{Cause, DisturbanceKind, Doer};
 use std::collections::BTreeMap;
 
-/// Soft interrupts by number, as `/proc/softirqs` has them.
+/// Softirqs by number, named as in `/proc/softirqs`.
 const SOFT: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// What is known by name here.
+/// The known names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) symbols: Symbols,
-    /// Devices by the number of their interrupt.
+    /// Devices by interrupt number.
     pub(super) devices: BTreeMap<String, String>,
 }
 
 impl Names {
-    /// What a program in the kernel saw, in words.
+    /// The named cause of an event that a BPF program recorded.
     pub(super) fn cause(&self, what: &What) -> Cause {
         let called = printable(&what.thread);
         let thread = (!called.is_empty()).then(|| called.clone());
@@ -32,7 +32,7 @@ impl Names {
             Kind::Soft => (DisturbanceKind::Softirq, soft(what.name), None),
             Kind::Timer => {
                 let name = function();
-                // The clock is a timer like others, and has its own column.
+                // The clock tick is a timer, but has its own column.
                 let kind =
                     if name.starts_with("tick_") { DisturbanceKind::Tick } else { DisturbanceKind::Timer };
                 (kind, name, thread)
@@ -63,7 +63,7 @@ impl Names {
     }
 }
 
-/// A thread may call itself anything, an end of a line included.
+/// Replaces control characters: the name of a thread can have any, even a line feed.
 pub(super) fn printable(name: &str) -> String {
     name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -73,7 +73,7 @@ fn soft(number: u64) -> String {
     name.map_or_else(|| number.to_string(), |name| (*name).to_owned())
 }
 
-/// An interrupt of which no more became known than its number.
+/// An interrupt that is known by its vector only.
 fn vector(number: u64) -> (DisturbanceKind, &'static str) {
     let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
     match VECTORS.get(index).copied().unwrap_or_default() {
@@ -90,7 +90,7 @@ fn vector(number: u64) -> (DisturbanceKind, &'static str) {
     }
 }
 
-/// A row of `/proc/interrupts` that is no device's: its sort. `None` for what is counted in another row as well.
+/// The kind of a row of `/proc/interrupts` that does not belong to a device. `None` if another row counts the same interrupts.
 pub(super) fn internal(label: &str) -> Option<DisturbanceKind> {
     match label {
         "TLB" => None,

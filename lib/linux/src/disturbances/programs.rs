@@ -1,4 +1,4 @@
-//! By programs in the kernel: each disturbance with its name, its sender and its time.
+//! OS noise measured by BPF programs: each event with its cause, sender and time.
 
 use super::names::Names;
 use super::symbols::Symbols;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// The function by which a timer wakes the thread that set it.
 const WAKES_SLEEPER: &str = "hrtimer_wakeup";
 
-/// Told stretches that nobody asked for yet; more would be a flood that nobody reads.
+/// The most reported stretches that are kept until the next reading. Further ones are dropped and counted.
 const STRETCHES_MAX: usize = 100_000;
 
 const NOWHERE_ELSE: &str = "the watcher itself may run on the watched CPUs: there is no other for it";
@@ -38,20 +38,20 @@ pub(super) struct ByPrograms<'a> {
     began: Nanos,
     forgotten: usize,
     missing: Vec<String>,
-    /// Where the watcher is.
+    /// Keeps the watcher off the watched CPUs.
     aside: Option<Aside>,
 }
 
 impl<'a> ByPrograms<'a> {
-    /// Loads, attaches and begins.
+    /// Loads and attaches the programs, and begins to watch.
     ///
     /// # Errors
-    /// Why it cannot be seen this way, as the second half of a sentence.
+    /// Why this is not possible, as the second half of a sentence.
     pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob) -> Result<Self, String> {
         Self::start_with(machine, what, RING_BYTES)
     }
 
-    /// The same with another size of the ring of stretches.
+    /// The same with another size of the ring buffer of stretches.
     ///
     /// # Errors
     /// As [`ByPrograms::start`].
@@ -92,9 +92,9 @@ impl<'a> ByPrograms<'a> {
         };
         let found = watch.follow_job();
         found.map_err(|refusal| refusal.reason.to_string())?;
-        // No CPU is watched yet: attaching patches code that all CPUs run, and sends IPIs to them for that.
+        // No CPU is watched yet, because attaching patches code on all CPUs and sends IPIs to them.
         watch.programs.attach().map_err(|why| why.to_string())?;
-        // A thread that was forked since then is a child of a member that is known, or found now.
+        // The programs follow forks of known members from here on. This second reading finds threads that were forked before.
         watch.follow_job().map_err(|refusal| refusal.reason.to_string())?;
         watch.missing = missing(&watch.programs, &watch.names.symbols);
         watch.checks = interrupt_counts(&os.root).unwrap_or_default();
@@ -106,10 +106,10 @@ impl<'a> ByPrograms<'a> {
         Ok(watch)
     }
 
-    /// Tells the program who is the job now.
+    /// Passes the current threads of the job to the BPF program.
     fn follow_job(&mut self) -> Result<(), Refusal> {
         let now = self.machine.threads_of_job(&self.what.job)?;
-        // What left a set is no member any more; what descends from a process stays its.
+        // A thread that has left a set is no longer a member. Descendants of a process stay members.
         if self.what.job.pids.is_empty() {
             for tid in self.members.difference(&now) {
                 self.programs.member(*tid, false).map_err(|why| unreadable(&why.to_string()))?;
@@ -142,7 +142,7 @@ impl<'a> ByPrograms<'a> {
         }
     }
 
-    /// What no tracepoint tells: machine checks, by the kernel's own count.
+    /// Machine checks: they have no tracepoint, so the kernel's count is used.
     fn checked(&self, counts: &[InterruptCount]) -> Vec<Disturbance> {
         let is_check = |count: &&InterruptCount| count.label == "MCE";
         let before = self.checks.iter().find(is_check);
@@ -157,9 +157,9 @@ impl<'a> ByPrograms<'a> {
         grown.collect()
     }
 
-    /// The stretches that have come, as far as anybody can want them.
+    /// The stretches since the last call, at most [`STRETCHES_MAX`].
     fn take_stretches(&mut self) -> Vec<Stretch> {
-        // Interrupted by a signal: what is there comes next time.
+        // An error means an interruption by a signal: the next call reads the rest.
         let _ = self.ring.take();
         let mut told = std::mem::take(&mut *self.heard.borrow_mut());
         self.forgotten += told.len().saturating_sub(STRETCHES_MAX);
@@ -197,7 +197,7 @@ impl DisturbanceWatch for ByPrograms<'_> {
     }
 
     fn collect(&mut self) -> Result<Disturbed, Refusal> {
-        // First of all: what takes its time here is not part of what is measured.
+        // First of all, so that the work below is not measured.
         let at = now();
         let sums = self.programs.sums(at.0).map_err(|why| unreadable(&why.to_string()))?;
         let going_on = self.programs.going_on(at.0).map_err(|why| unreadable(&why.to_string()))?;
@@ -233,7 +233,7 @@ impl DisturbanceWatch for ByPrograms<'_> {
     }
 }
 
-/// What happened so often, and nobody knows how long it took.
+/// OS noise with a known count and unknown times.
 pub(super) fn counted(cpu: CpuId, cause: Cause, count: u64) -> Disturbance {
     Disturbance { cpu, cause, pid: None, count: Some(count), total: None, longest: None, longest_at: None }
 }

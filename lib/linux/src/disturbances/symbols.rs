@@ -9,32 +9,32 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Reads them.
+    /// Reads `/proc/kallsyms`.
     pub(super) fn read(root: &Root) -> Symbols {
         Symbols::parse(&root.read(&root.proc.join("kallsyms")).ok().flatten().unwrap_or_default())
     }
 
     fn parse(text: &str) -> Symbols {
         let mut functions: Vec<(u64, String)> = text.lines().filter_map(parse_line).collect();
-        // Several names of one address: the first in the file is the kernel's own choice.
+        // If an address has several names, the kernel uses the first one in the file.
         functions.sort_by_key(|(address, _)| *address);
         functions.dedup_by_key(|(address, _)| *address);
         Symbols { functions }
     }
 
-    /// Whether any function has a name here.
+    /// Whether the kernel hides its addresses.
     pub(super) fn are_hidden(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// The function in which an address lies.
+    /// The function that contains an address.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(start, _)| *start <= address);
         let (_, name) = self.functions.get(after.checked_sub(1)?)?;
         Some(name)
     }
 
-    /// Where a function begins.
+    /// The address of a function.
     pub(super) fn address(&self, name: &str) -> Option<u64> {
         self.functions.iter().find(|(_, known)| known == name).map(|(address, _)| *address)
     }
@@ -45,7 +45,7 @@ fn parse_line(line: &str) -> Option<(u64, String)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok().filter(|address| *address > 0)?;
     let is_function = matches!(words.next()?, "t" | "T" | "w" | "W");
-    // What a compiler made of a function is that function.
+    // A variant by the compiler (`.constprop`) counts as the function itself.
     let name = words.next()?;
     let name = name.split_once(".constprop").map_or(name, |(name, _)| name);
     is_function.then(|| (address, name.to_owned()))

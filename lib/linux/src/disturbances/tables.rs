@@ -1,5 +1,5 @@
-//! By the tables that the kernel keeps anyway: how often, and of threads how long in all. Nothing tells how long an interrupt took, which CPU sent it,
-//! or which function a worker executed.
+//! OS noise measured by the kernel's own tables: counts, and for threads total times. These tables do not have the duration or the sender of an
+//! interrupt, or the function of a worker.
 
 use super::names::{internal, printable};
 use super::programs::counted;
@@ -16,21 +16,21 @@ use millpond_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Time that the hypervisor took, since the value was made.
+/// Time stolen by the hypervisor since the creation of the value.
 pub(super) struct Stolen {
     uses: Uses,
     before: BTreeMap<CpuId, Nanos>,
 }
 
 impl Stolen {
-    /// From now on.
+    /// Starts to count.
     pub(super) fn open(root: &Root) -> Result<Stolen, Refusal> {
         let mut uses = Uses::open(root)?;
         let before = uses.stolen()?.into_iter().collect();
         Ok(Stolen { uses, before })
     }
 
-    /// A row for each CPU of which some was taken.
+    /// A row for each CPU with stolen time.
     pub(super) fn rows(&mut self, cpus: &CpuSet) -> Vec<Disturbance> {
         let Ok(after) = self.uses.stolen() else { return Vec::new() };
         let watched = after.into_iter().filter(|(cpu, _)| cpus.contains(*cpu));
@@ -53,15 +53,15 @@ impl Stolen {
     }
 }
 
-/// A thread as its files show it.
+/// A thread, as in its files in `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     pid: u32,
     name: String,
     is_kernel: bool,
-    /// Where it ran last.
+    /// The CPU on which it last ran.
     cpu: CpuId,
-    /// How long it ran, in nanoseconds, and how often it was given a CPU.
+    /// Its run time in nanoseconds, and the number of times that it was scheduled.
     ran_ns: u64,
     turns: u64,
 }
@@ -98,7 +98,7 @@ pub(super) struct ByTables<'a> {
 }
 
 impl<'a> ByTables<'a> {
-    /// Reads for the first time. `why` it is done this way is half a sentence.
+    /// Takes the first reading. `why` is the reason for this source, as half a sentence.
     pub(super) fn start(machine: &'a LinuxMachine, what: &WatchedJob, why: &str) -> Result<Self, Absent> {
         let root = &machine.os.root;
         if !root.proc.join("interrupts").exists() {
@@ -149,7 +149,7 @@ impl DisturbanceWatch for ByTables<'_> {
     }
 }
 
-/// What grew between two readings on the watched CPUs.
+/// The growth between two readings on the watched CPUs.
 fn difference(before: &Reading, after: &Reading, cpus: &CpuSet, members: &BTreeSet<u32>) -> Vec<Disturbance> {
     let mut rows = Vec::new();
     for count in &after.interrupts {
@@ -185,7 +185,7 @@ fn grown<'a>(
     watched.map(move |(cpu, count)| (*cpu, count.saturating_sub(was(cpu)))).filter(|(_, more)| *more > 0)
 }
 
-/// A thread that ran meanwhile, and was last seen on a watched CPU; it may have run elsewhere before.
+/// A thread that ran between the readings and last ran on a watched CPU. It may have run elsewhere before.
 fn ran(before: Option<&Seen>, seen: &Seen) -> Option<Disturbance> {
     let (ran_ns, turns) = before.map_or((0, 0), |was| (was.ran_ns, was.turns));
     let total = seen.ran_ns.checked_sub(ran_ns).filter(|ran| *ran > 0)?;
@@ -206,7 +206,7 @@ fn ran(before: Option<&Seen>, seen: &Seen) -> Option<Disturbance> {
     })
 }
 
-/// `/proc/softirqs`: a row for each sort, a column for each CPU of the head line.
+/// `/proc/softirqs`: a row for each kind, a column for each CPU of the head line.
 fn parse_soft(text: &str) -> BTreeMap<String, BTreeMap<CpuId, u64>> {
     let mut lines = text.lines();
     let heads = lines.next().unwrap_or_default().split_ascii_whitespace();
@@ -221,7 +221,7 @@ fn parse_soft(text: &str) -> BTreeMap<String, BTreeMap<CpuId, u64>> {
     lines.filter_map(row).collect()
 }
 
-/// Every thread, as far as it can be read; one that ends meanwhile is none.
+/// All readable threads, without those that end meanwhile.
 fn threads(os: &Os) -> BTreeMap<u32, Seen> {
     let mut all = BTreeMap::new();
     for pid in os.pids().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! On the machine at hand: relations only, for it is not ours alone.
+//! Tests on the live machine. Other programs run there, so they check relations only.
 
 use super::programs::ByPrograms;
 use crate::{LinuxMachine, Root};
@@ -13,13 +13,13 @@ fn machine(state: &tempfile::TempDir) -> LinuxMachine {
     LinuxMachine::open(Root::live(state.path().to_owned()), Box::new(MemoryJournal::default()))
 }
 
-/// The last CPU that this thread may use, so that there is another one for the watcher.
+/// The last CPU that this thread may use, so that the watcher has another one.
 fn last_cpu() -> Option<usize> {
     let mask = sched_getaffinity(None).ok()?;
     (0..Mask::MAX_CPU).rev().find(|cpu| mask.is_set(*cpu)).filter(|_| mask.count() > 1)
 }
 
-/// A shell under that name that works on a CPU until it is killed.
+/// A busy shell with this name on a CPU, until it is killed.
 fn busy_on(cpu: usize, dir: &tempfile::TempDir, name: &str) -> std::process::Child {
     let program = dir.path().join(name);
     std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
@@ -42,7 +42,7 @@ fn watched(cpu: usize, job: Job, by_counts: bool) -> WatchedJob {
     WatchedJob { cpus, job, worth_telling: Nanos(1_000), by_counts }
 }
 
-/// Looks while somebody who is not the job, and the job itself, work on one CPU.
+/// Measures while the job and another process share a CPU.
 fn look(by_counts: bool, as_job: bool, name: &str) -> Option<Disturbed> {
     let Some(cpu) = last_cpu() else {
         eprintln!("skipped: disturbances: this machine has a single processor for us");
@@ -84,7 +84,7 @@ fn no_moment_is_in_two_totals() {
             assert!(longest <= total, "{row:?}");
         }
     }
-    // The time that it took to read is in the totals, and not in the elapsed time: on a busy machine that is the larger part.
+    // The totals include the time of the reading; the elapsed time does not. On a busy machine that is the larger part.
     let elapsed = (seen.at - seen.began).0;
     let most = whole.max(elapsed + elapsed / 50);
     assert!(totals.values().all(|total| *total <= most), "{totals:?} of {elapsed}, {whole} with reading");
@@ -129,7 +129,7 @@ fn stretches_that_the_ring_cannot_hold_are_counted_and_told() {
     };
     let state = tempfile::tempdir().unwrap();
     let machine = machine(&state);
-    // The smallest ring that there can be, every stretch, and nobody who takes them: each tick of the clock takes the CPU from the job.
+    // The smallest possible ring buffer, all stretches reported, and no reader: each clock tick interrupts the job.
     let page = u32::try_from(rustix::param::page_size()).unwrap();
     let child = busy_on(cpu, &state, "mp-ring");
     let job = Job { sets: Vec::new(), pids: vec![Pid(child.id())] };
@@ -148,13 +148,13 @@ fn stretches_that_the_ring_cannot_hold_are_counted_and_told() {
     }
     let seen = watch.collect().unwrap();
     end(child);
-    // A stretch has 9 words of 8 bytes in the ring, which was full.
+    // A stretch takes 9 words of 8 bytes in the ring buffer, which was full.
     assert!(seen.stretches.len() >= page as usize / 72, "{} stretches are told", seen.stretches.len());
     let [lost] = seen.lost.as_slice() else { panic!("{:?}", seen.lost) };
     let (count, why) = lost.split_once(' ').unwrap();
     assert!(count.parse::<u64>().unwrap() > 0, "{lost}");
     assert_eq!(why, "stretches that came faster than they were read");
-    // What was lost stays lost, and there is room for new ones.
+    // Lost stretches stay lost; new ones have room.
     let again = watch.collect().unwrap();
     assert!(again.lost.iter().any(|line| line.ends_with("faster than they were read")), "{:?}", again.lost);
 }

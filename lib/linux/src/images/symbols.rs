@@ -61,7 +61,7 @@ impl Symbols {
         names
     }
 
-    /// The function or variable that contains an address; only the file if there is none.
+    /// The function or variable that contains an address; without one, only the file.
     pub(super) fn name(&self, mappings: &[Mapping], address: u64) -> Option<Symbol> {
         let mapping = mappings.iter().find(|mapping| mapping.contains(address))?;
         if !mapping.file.starts_with('/') {

@@ -213,7 +213,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The flag of a partition, which is taken away first where the kernel lets others in: it takes the CPUs from the root anew when the flag is set again.
+    /// The flag of a partition. If the kernel lets other tasks onto its CPUs, the flag is first cleared: setting it again takes the CPUs from the
+    /// root again.
     pub(super) fn renounced(&mut self, path: &str, flag: Option<Value>) -> Option<Value> {
         if self.view.shared_with_root(path).is_empty() {
             return flag;

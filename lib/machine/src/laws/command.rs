@@ -72,8 +72,8 @@ pub enum Command {
     KillEverywhere(Edit),
 }
 
-/// The load of a started process. Its form and duration are defined by the subject. No load may create so many events
-/// that one second of it takes longer than a second.
+/// The load of a started process. Its form and duration are defined by the subject. The rate of its events must be low
+/// enough to simulate one second within a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Load {
     /// Threads compute endlessly.

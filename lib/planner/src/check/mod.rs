@@ -81,7 +81,7 @@ struct Walk<'f> {
     violations: Vec<Violation>,
 }
 
-/// Every violation, in the order of the moves. If there is none, the plan may be applied.
+/// Every violation, in the order of the moves. A plan without violations may be applied.
 #[must_use]
 pub fn check(frame: &Frame, moves: &[Move]) -> Vec<Violation> {
     if moves.is_empty() {

@@ -1,4 +1,4 @@
-//! What classes remember: of each thread, and FSS of each processor set.
+//! The state of scheduling classes: of each thread, and in FSS of each processor set.
 
 use super::defaults::is_default;
 use super::ids::{HolderIndex, PartitionId};
@@ -6,7 +6,7 @@ use millpond_model::{Class, Quantum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The highest user part of a time-sharing priority; the lowest is its negative.
+/// The highest user priority of time sharing; the lowest is its negative.
 pub const UPRI_MAX: i8 = 60;
 /// The highest level of the time-sharing table.
 pub const TS_TOP: u8 = 59;
@@ -14,7 +14,7 @@ pub const TS_TOP: u8 = 59;
 pub const TS_ENTRY: u8 = 29;
 /// The global priority of RT level 0.
 pub const RT_BASE: i16 = 100;
-/// What being in the foreground is worth in the class IA.
+/// The priority boost of the foreground in the class IA.
 pub const IA_BOOST: i8 = 10;
 
 fn unset_quantum() -> Quantum {
@@ -26,11 +26,11 @@ fn is_unset(quantum: &Quantum) -> bool {
     *quantum == unset_quantum()
 }
 
-/// What a class remembers about a thread. What a user has set is not saved: see [`super::recall`].
+/// The state of a thread in its class. Saved states omit user parameters: see [`super::recall`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassState {
-    /// Of the kernel: nothing, its priority never moves.
+    /// Kernel threads: no state, because the priority never changes.
     Sys,
     /// Time sharing, or interactive.
     Ts(TsState),
@@ -60,89 +60,89 @@ impl ClassState {
     }
 }
 
-/// Of FSS (reference §3.8).
+/// State in FSS: FSS(4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FssState {
-    /// What it used of late, weighed by what its project used; the more, the worse its priority.
+    /// Its recent usage, weighted by the usage of its project. A higher value means a lower priority.
     pub fsspri: u64,
-    /// The level that results, 1 to 59; 0 without shares.
+    /// The resulting level, 1 to 59; 0 without shares.
     pub umdpri: u8,
-    /// The user's part, which makes it nice.
+    /// The user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upri: i8,
-    /// What the user's part may be at most.
+    /// The limit of the user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: i8,
     /// Ticks left of the slice.
     pub timeleft: i64,
-    /// Ticks that it ran since it was ranked.
+    /// Ticks that it ran since its priority was last computed.
     pub ticks: u64,
-    /// The update of a second for which `fsspri` last decayed.
+    /// The number of the once-per-second update for which `fsspri` last decayed.
     pub decayed: u64,
     /// See [`TsState::back`].
     pub back: bool,
 }
 
-/// Of TS and IA (reference §3.2).
+/// State in TS and IA: priocntl(1), ts_dptbl(5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TsState {
     /// The system's part of the priority, a level.
     pub cpupri: u8,
-    /// The user's part.
+    /// The user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upri: i8,
-    /// What the user's part may be at most.
+    /// The limit of the user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: i8,
-    /// What being in the foreground or in the background adds; 0 in TS.
+    /// The boost of the foreground or background of IA; 0 in TS.
     pub boost: i8,
-    /// The sum of these, a level: what makes the global priority.
+    /// The sum of these as a level. It determines the global priority.
     pub umdpri: u8,
-    /// Ticks left of the slice. May go below zero in the kernel.
+    /// Ticks left of the slice. Can be negative while a preemption is delayed.
     pub timeleft: i64,
     /// Updates since the slice began.
     pub dispwait: u32,
-    /// Whether it goes to the back of its queue when it is next preempted, with a full slice.
+    /// Whether the next preemption puts it at the back of its queue, with a full slice.
     pub back: bool,
     /// `Some` in IA: whether it is in the foreground.
     #[serde(default, skip_serializing_if = "is_default")]
     pub foreground: Option<bool>,
-    /// The priority to return to after it was allowed to hold off preemption.
+    /// The priority to restore after it was allowed to hold off preemption.
     pub restore: Option<i16>,
 }
 
-/// Of TS by the rules of Linux ([`super::eevdf`]). Virtual times are nanoseconds of a thread of the usual weight.
+/// State in TS by the rules of Linux ([`super::eevdf`]). Virtual times are nanoseconds of a thread with the weight of nice 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EevdfState {
-    /// The user's part: three for each step of nice, the other way round.
+    /// The user priority: minus three for each step of nice.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upri: i8,
-    /// What the user's part may be at most.
+    /// The limit of the user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: i8,
-    /// It has had a place on a CPU, and so a virtual time.
+    /// Whether it has been queued on a CPU, and so has a virtual time.
     pub placed: bool,
     /// Its virtual time.
     pub vruntime: i64,
-    /// When its slice is used up.
+    /// The virtual time at which its slice is used up.
     pub deadline: i64,
-    /// How far behind it was when it fell asleep.
+    /// Its lag when it fell asleep.
     pub lag: i64,
-    /// For how much of its CPU time its virtual time went on, in nanoseconds.
+    /// The CPU time that its virtual time includes, in nanoseconds.
     pub charged: u64,
 }
 
-/// Of FX (reference §3.6).
+/// State in FX: priocntl(1), fx_dptbl(5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FxState {
-    /// Its level, the user's priority.
+    /// Its level, which is the user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pri: u8,
-    /// What that may be at most.
+    /// The limit of the user priority.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uprilim: u8,
     /// Its slice.
@@ -154,7 +154,7 @@ pub struct FxState {
     pub back: bool,
 }
 
-/// Of RT (reference §3.7).
+/// State in RT: priocntl(1), rt_dptbl(5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RtState {
@@ -166,17 +166,17 @@ pub struct RtState {
     pub quantum: Quantum,
     /// Ticks left of it.
     pub timeleft: i64,
-    /// The signal that it gets when its slice ends; 0 for none.
+    /// The signal that is sent when its slice ends; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub signal: u8,
-    /// How many it got.
+    /// The number of such signals so far.
     pub signalled: u64,
     /// See [`TsState::back`].
     pub back: bool,
 }
 
 impl TsState {
-    /// The level that results from its parts.
+    /// The sum of its parts, as a level.
     #[must_use]
     pub fn level(&self) -> u8 {
         let sum = i16::from(self.cpupri) + i16::from(self.upri) + i16::from(self.boost);
@@ -184,32 +184,32 @@ impl TsState {
     }
 }
 
-/// What FSS knows of a processor set.
+/// State of FSS for a processor set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FssSet {
-    /// The largest `fsspri` of late.
+    /// The largest recent `fsspri`.
     pub largest: u64,
-    /// What its projects used there, by their holder.
+    /// The usage of its projects there, by their holder.
     pub projects: BTreeMap<HolderIndex, Usage>,
 }
 
-/// What a project used on a processor set.
+/// The usage of a project on a processor set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Usage {
     /// Decayed, in weighted ticks.
     pub usage: u64,
-    /// Of this second.
+    /// Ticks of this second.
     pub ticks: u64,
-    /// Normalised by shares.
+    /// The usage, normalised by shares.
     pub shusage: u64,
 }
 
-/// Threads of FSS that could run, by partition and by what holds them. An index: see [`super::index`].
+/// The number of runnable threads of FSS, by partition and holder. An index: see [`super::index`].
 pub(super) type Runnable = BTreeMap<(PartitionId, HolderIndex), u64>;
 
-/// A quantum as ticks left; one that never ends is not counted.
+/// The ticks of a quantum. An infinite one is never counted down.
 pub(super) fn slice(quantum: Quantum) -> i64 {
     match quantum {
         Quantum::Ticks(ticks) => i64::from(ticks),

@@ -1,4 +1,4 @@
-//! What all classes have in common, and the table of each (reference §3.1).
+//! The common operations of all scheduling classes, and the table of each.
 
 use super::class::{Class, End};
 use super::class_state::ClassState;
@@ -39,14 +39,13 @@ fn table_of(class: model::Class) -> &'static Class {
     }
 }
 
-/// What users have set about threads of a class that they have set nothing about.
+/// The default user parameters of a class.
 pub(super) fn unset(class: model::Class) -> ClassParams {
     table_of(class).unset
 }
 
 impl Kernel {
-    /// Starts a thread: it becomes runnable at once, and may run before this returns to [`Kernel::run_until`]'s caller
-    /// only when time moves.
+    /// Starts a thread. It becomes runnable at once, and runs only when time advances ([`Kernel::run_until`]).
     pub fn start(&mut self, start: Start) -> ThreadId {
         let mut thread = Thread::new(start.class, start.sys_pri, start.program);
         (thread.bound, thread.part, thread.cpu) = (start.bound, start.part, start.bound.unwrap_or(start.cpu));
@@ -59,7 +58,7 @@ impl Kernel {
         thread
     }
 
-    /// What a thread that enters a class with these parameters starts with.
+    /// The initial state of a thread that enters a class with these parameters.
     #[must_use]
     pub fn entry(&self, params: ClassParams) -> ClassState {
         let class = match params.class() {
@@ -75,7 +74,7 @@ impl Kernel {
         table(&self.thread(thread).class)
     }
 
-    /// Sets what a user may set about a thread in its class, or takes it into another class.
+    /// Sets the user parameters of a thread, or moves it into another class.
     pub fn set_params(&mut self, thread: ThreadId, params: ClassParams) {
         let state = &self.thread(thread).class;
         let class = table(state);
@@ -91,7 +90,7 @@ impl Kernel {
         }
     }
 
-    /// Takes a thread into another class.
+    /// Moves a thread into another class.
     fn enter(&mut self, thread: ThreadId, params: ClassParams) {
         let class = self.entry(params);
         self.count_at_home(thread, false);
@@ -115,13 +114,13 @@ impl Kernel {
         }
     }
 
-    /// The global priority that a thread's class gives it now.
+    /// The current global priority of a thread by its class.
     pub(super) fn class_pri(&self, thread: &Thread) -> i16 {
         (table(&thread.class).priority)(&thread.class).unwrap_or(thread.pri)
     }
 
-    /// Gives a thread another global priority. One that is in a queue goes to the given end of its new level, even
-    /// if the level is the old one; `true` says that this was so.
+    /// Changes the global priority of a thread. A queued thread moves to the given end of its new level, even if the level
+    /// is unchanged; `true` if the thread was queued.
     pub(super) fn change_pri(&mut self, thread: ThreadId, pri: i16, end: End) -> bool {
         match self.thread(thread).state {
             RunState::Queued(_) => {
@@ -144,7 +143,7 @@ impl Kernel {
         }
     }
 
-    /// The priority that a thread inherits changes; its class does not notice.
+    /// Changes the inherited priority of a thread. The state of its class is unchanged.
     pub fn inherit(&mut self, thread: ThreadId, pri: Option<i16>) {
         let pri = pri.unwrap_or(IDLE);
         if let RunState::Queued(_) = self.thread(thread).state {
@@ -167,7 +166,7 @@ impl Kernel {
         (self.class_of(thread).tick)(self, thread);
     }
 
-    /// The thread leaves its CPU against its will: it is put into a queue, or waits for its cap.
+    /// The thread is preempted: it is put into a queue, or waits for its cap.
     pub(super) fn class_preempt(&mut self, thread: ThreadId) {
         if !self.park_if_capped(thread) {
             (self.class_of(thread).preempt)(self, thread);
@@ -179,7 +178,7 @@ impl Kernel {
         (self.class_of(thread).sleep)(self, thread);
     }
 
-    /// The thread may run again, or for the first time: it is put into a queue.
+    /// The thread becomes runnable, again or for the first time: it is put into a queue.
     pub(super) fn set_runnable(&mut self, thread: ThreadId) {
         if self.thread(thread).device {
             self.heap.set(Source::Thread(thread), self.now);
@@ -203,19 +202,19 @@ impl Kernel {
         self.count_at_home(thread, true);
     }
 
-    /// What happens is the doing of a program, and not of an interrupt, a device or a thread of the kernel.
+    /// Whether a program causes the current event, and not an interrupt, a device or a kernel thread.
     fn is_program_at_work(&self) -> bool {
         let running = self.at.and_then(|cpu| self.cpus[cpu].running);
         running.is_some_and(|thread| self.thread(thread).class.class() != model::Class::Sys)
     }
 
-    /// The thread returns to user mode and something awaits it.
+    /// The thread returns to user mode with `trapret` set.
     pub(super) fn class_trapret(&mut self, thread: ThreadId) {
         self.t(thread).trapret = false;
         (self.class_of(thread).trapret)(self, thread);
     }
 
-    /// The thread lets others go first: it is put into a queue.
+    /// The thread yields: it is put into a queue.
     pub(super) fn class_yield(&mut self, thread: ThreadId) {
         let t = self.t(thread);
         (t.hold, t.asked_to_yield) = (false, false);
@@ -223,17 +222,17 @@ impl Kernel {
         self.enqueue(thread, End::Back);
     }
 
-    /// What a child of the thread starts with: its class, in the state that a child has.
+    /// The initial state of a child of the thread, in the same class.
     pub(super) fn class_fork(&self, parent: ThreadId) -> ClassState {
         (self.class_of(parent).fork)(self, parent)
     }
 
-    /// The parent after its child was set running. `true`: it went into a queue and leaves its CPU.
+    /// The parent, after its child was made runnable. `true`: the parent is in a queue and leaves its CPU.
     pub(super) fn class_forkret(&mut self, parent: ThreadId) -> bool {
         (self.class_of(parent).forkret)(self, parent)
     }
 
-    /// Whether a runnable thread goes before its equals: it ran during this very tick.
+    /// The end at which a runnable thread is queued: the front if it ran during this tick.
     pub(super) fn end_by_tick(&self, thread: ThreadId) -> End {
         if self.thread(thread).left_tick == Some(self.lbolt()) { End::Front } else { End::Back }
     }
@@ -249,7 +248,7 @@ impl Kernel {
         self.asked.insert(number);
     }
 
-    /// Asks the CPU to switch if a thread that runs is now worse than one that waits for this CPU.
+    /// Asks the CPU to switch if a thread with a higher priority than the running one waits for it.
     pub(super) fn surrender_if_worse(&mut self, thread: ThreadId) {
         let t = self.thread(thread);
         if t.state == RunState::Running && t.effective() < self.best_here(t.cpu) {
@@ -257,7 +256,7 @@ impl Kernel {
         }
     }
 
-    /// The best priority that waits for a CPU: in its queue or in that of its partition.
+    /// The highest priority of the threads that wait for a CPU: in its queue or in that of its partition.
     pub(super) fn best_here(&self, cpu: CpuIndex) -> i16 {
         let kp = self.kp_queue(self.cpus[cpu].part);
         self.queues[cpu].best.max(self.queues[kp].best)

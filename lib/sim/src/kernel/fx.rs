@@ -1,4 +1,4 @@
-//! The class FX (reference §3.6): slices without movement.
+//! The class FX (fx_dptbl(5)): fixed priorities with slices.
 
 use super::class::{Class, End};
 use super::class_state::{ClassState, FxState, slice};
@@ -54,7 +54,7 @@ fn fx_store(state: &mut ClassState, params: ClassParams) {
 }
 
 impl Kernel {
-    /// Sets what the user may set. Goes behind its equals, with a full slice.
+    /// Sets the user parameters. The thread goes behind threads of equal priority, with a full slice.
     fn fx_set_params(&mut self, thread: ThreadId, params: ClassParams) {
         let before = self.fx(thread).pri;
         fx_store(&mut self.t(thread).class, params);
@@ -140,7 +140,7 @@ impl Kernel {
         ClassState::Fx(FxState { timeleft: slice(parent.quantum), back: false, ..parent })
     }
 
-    /// The child goes first; the parent loses nothing else.
+    /// The child runs first. The parent keeps its priority and slice.
     fn fx_forkret(&mut self, thread: ThreadId) -> bool {
         self.fx(thread).back = false;
         self.enqueue(thread, End::Back);

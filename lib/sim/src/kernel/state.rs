@@ -40,7 +40,7 @@ pub struct Tunables {
     pub nosteal_nsec: u64,
     /// Lowest priority that preempts the kernel and waits in the partition's kp queue.
     pub kpreempt_pri: i16,
-    /// A wake-up by a program does not preempt a thread that began to run within so many nanoseconds. 0: it does, the rule of Solaris.
+    /// A wake-up by a program does not preempt a thread that began to run within this many nanoseconds. 0: it does, as in Solaris.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wakeup_parity_nsec: u64,
     /// How many ticks a thread may hold off preemption beyond its slice.

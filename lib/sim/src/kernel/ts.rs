@@ -1,8 +1,8 @@
-//! The classes TS and IA (reference §3.2–§3.5).
+//! The classes TS and IA: priocntl(1), ts_dptbl(5).
 //!
-//! Their threads have a priority in two parts, the system's and the user's. The system's part falls when a slice runs out,
-//! and rises when a thread waited longer than its level allows. Seconds are counted by the update; those that
-//! sleep while an update happens are counted when they next matter ([`Kernel::catch_up`]), with the same result.
+//! The priority of a thread has two parts, the system's and the user's. The system's part falls when a slice expires,
+//! and rises when a thread has waited longer than its level allows. The update counts the seconds of a wait. Sleeping threads
+//! take missed updates into account when their level next matters ([`Kernel::catch_up`]), with the same result.
 
 use super::class::{Class, End};
 use super::class_state::{ClassState, IA_BOOST, TS_ENTRY, TS_TOP, TsState, UPRI_MAX};
@@ -11,7 +11,7 @@ use super::state::Kernel;
 use super::thread::{RunState, Thread};
 use millpond_model::{ClassParams, TsTable};
 
-/// The lists over which the update goes, by number of thread.
+/// The number of lists of the update. A thread belongs to a list by its number.
 const UPDATE_LISTS: u32 = 16;
 
 pub(super) const TS: Class = Class {
@@ -69,7 +69,7 @@ fn ts_check(_: &Kernel, thread: &Thread) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The parameters of TS and IA: the highest user part, the user part, and whether the thread is in the foreground.
+/// The parameters of TS and IA: the limit of the user priority, the user priority, and whether the thread is in the foreground.
 fn values(params: ClassParams) -> (i8, i8, Option<bool>) {
     match params {
         ClassParams::Ts { uprilim, upri } => (uprilim, upri, None),
@@ -110,7 +110,7 @@ impl Kernel {
         ts_of(&self.threads[thread].class)
     }
 
-    /// The slice of the system's part that the thread has now.
+    /// The slice for the current system's part.
     fn ts_slice(&self, thread: ThreadId) -> i64 {
         i64::from(self.tables.ts.row(self.ts_seen(thread).cpupri).quantum)
     }
@@ -120,7 +120,7 @@ impl Kernel {
         self.ts(thread).timeleft = slice;
     }
 
-    /// The slice ran out: the system's part falls.
+    /// The slice expired: the system's part falls.
     fn ts_expire(&mut self, thread: ThreadId) {
         let fallen = self.tables.ts.row(self.ts_seen(thread).cpupri).tqexp;
         let state = self.ts(thread);
@@ -186,14 +186,14 @@ impl Kernel {
         }
     }
 
-    /// Back to the priority that it had before it was allowed to hold off preemption.
+    /// Restores the priority from before the thread was allowed to hold off preemption.
     fn ts_restore(&mut self, thread: ThreadId) {
         if let Some(pri) = self.ts(thread).restore.take() {
             self.t(thread).pri = pri;
         }
     }
 
-    /// A thread that waited too long rises, with a full slice.
+    /// Raises a thread that has waited too long, with a full slice.
     fn ts_boost_if_due(&mut self, thread: ThreadId) {
         if !self.ts_waited_too_long(thread) {
             return;
@@ -235,7 +235,7 @@ impl Kernel {
         ClassState::Ts(TsState { timeleft, dispwait: 0, back: false, restore: None, ..*self.ts_seen(parent) })
     }
 
-    /// The child goes first at the old level; the parent falls by one.
+    /// The child runs first, at the old level; the parent falls as after a slice.
     fn ts_forkret(&mut self, thread: ThreadId) -> bool {
         self.ts_expire(thread);
         self.ts_refill(thread);
@@ -246,7 +246,7 @@ impl Kernel {
         true
     }
 
-    /// The update of each second, for all that are runnable or wait for a cap; sleepers see it later.
+    /// The update of each second, for all threads that are runnable or wait for a cap. Sleeping threads catch up later.
     fn ts_update(&mut self) {
         let beat = self.beats();
         let waiting = self.queues.iter().filter(|queue| !queue.is_empty());
@@ -273,12 +273,12 @@ impl Kernel {
         }
     }
 
-    /// When a thread's list has its turn in the update.
+    /// The position of a thread's list in the order of the update.
     pub(super) fn update_turn(&self, thread: ThreadId) -> u32 {
         (thread.0 % UPDATE_LISTS + UPDATE_LISTS - self.update_start) % UPDATE_LISTS
     }
 
-    /// The update of one runnable thread; `true` when its priority moved.
+    /// The update of one runnable thread; `true` if its priority changed.
     fn ts_update_one(&mut self, thread: ThreadId) -> bool {
         self.ts(thread).dispwait = self.ts_seen(thread).dispwait.saturating_add(1);
         if !self.ts_waited_too_long(thread) || self.thread(thread).hold {
@@ -300,7 +300,7 @@ impl Kernel {
         true
     }
 
-    /// The system's part becomes that of a thread that waited long.
+    /// Raises the system's part after a long wait (`lwait`).
     fn ts_promote(&mut self, thread: ThreadId) {
         let raised = self.tables.ts.row(self.ts_seen(thread).cpupri).lwait;
         let state = self.ts(thread);
@@ -309,7 +309,7 @@ impl Kernel {
         state.dispwait = 0;
     }
 
-    /// The thread gets the priority of its level (used by the update and by changes of parameters).
+    /// Gives the thread the priority of its level. Used by the update and by changes of parameters.
     fn ts_change_priority(&mut self, thread: ThreadId) {
         let pri = i16::from(self.ts_seen(thread).umdpri);
         self.ts(thread).restore = None;
@@ -332,15 +332,15 @@ impl Kernel {
         }
     }
 
-    /// Sets what the user may set: the user's part, what that may be at most, and, in IA, whether the thread is in the
-    /// foreground. Starts the wait anew.
+    /// Sets the user parameters: the user priority, its limit and, in IA, whether the thread is in the foreground. Restarts the
+    /// count of the wait.
     fn ts_set_params(&mut self, thread: ThreadId, params: ClassParams) {
         ts_store(&mut self.t(thread).class, params);
         self.ts(thread).dispwait = 0;
         self.ts_change_priority(thread);
     }
 
-    /// Tells a thread of the updates that it slept through.
+    /// Applies the updates during which a thread slept.
     pub(super) fn catch_up(&mut self, thread: ThreadId) {
         let beats = self.beats();
         let Some(t) = self.threads.get_mut(thread.place()) else { return };
@@ -359,7 +359,7 @@ impl Kernel {
     }
 }
 
-/// What a thread of IA has for being in the foreground or in the background.
+/// The priority boost of a thread in the foreground or background of IA; 0 in TS.
 fn boost(foreground: Option<bool>) -> i8 {
     match foreground {
         None => 0,
@@ -368,7 +368,7 @@ fn boost(foreground: Option<bool>) -> i8 {
     }
 }
 
-/// So many updates of a thread that sleeps: each counts a second, and one that is too much lifts it.
+/// Applies `missed` updates to a sleeping thread. Each counts a second; beyond `maxwait` the thread rises.
 fn sleep_through(state: &mut TsState, table: &TsTable, mut missed: u64) {
     while missed > 0 {
         let most = u64::from(table.row(state.umdpri).maxwait);
@@ -381,7 +381,7 @@ fn sleep_through(state: &mut TsState, table: &TsTable, mut missed: u64) {
         let raised = table.row(state.cpupri).lwait;
         state.dispwait = 0;
         if raised == state.cpupri {
-            // It stays where it is: whole rounds change nothing.
+            // Its level stays the same: complete rounds have no effect.
             missed %= most + 1;
             state.dispwait = u32::try_from(missed).unwrap_or(u32::MAX);
             return;

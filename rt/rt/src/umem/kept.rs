@@ -38,7 +38,7 @@ unsafe fn taken_out(word: u64) -> *mut Span {
     span
 }
 
-/// Takes a buffer of at least `bytes` bytes, and not many more. Null: there is none.
+/// Takes a buffer of at least `bytes` bytes, and not many more. Null: no kept buffer fits.
 ///
 /// # Safety
 /// The block is the calling thread's.

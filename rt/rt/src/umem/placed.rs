@@ -46,7 +46,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The room that contains an address. `None`: there is none with a wall.
+    /// The room that contains an address. `None`: no room with a wall contains it.
     pub(super) fn of(address: usize) -> Option<Room> {
         let span = map::find(address);
         // SAFETY: null, or a live record.

@@ -20,7 +20,7 @@ if kernel_at_least 7 0; then
     # The kernel reserves a part of each CPU for threads of the scheduler.
     sleep 20
     want enabled "$(cat /sys/kernel/sched_ext/state)" "beside a thread in RT: $(cat schedd.said)"
-    [ $(($(ran) - before)) -gt 100000000 ] || fail "the thread beside it ran for $(($(ran) - before)) ns in 20 s"
+    [ $(($(ran) - before)) -gt 100000000 ] || fail "the other thread ran for $(($(ran) - before)) ns in 20 s"
     kill -KILL $hog
     stops_schedd
     ok

@@ -36,7 +36,7 @@ refused 1 psrset -d 1 <<END
 psrset: cannot remove processor set 1: it belongs to fence trading
 hint: take it down first: millpond fence --off trading
 END
-# What another program changes is told, and set again by the next command that changes something.
+# A change by another program is reported, and undone by the next command that changes something.
 if [ -e /proc/sys/kernel/watchdog_cpumask ]; then
     echo 0-3 >/proc/sys/kernel/watchdog_cpumask
     says "the watchdog cpumask was changed by another program" millpond fence

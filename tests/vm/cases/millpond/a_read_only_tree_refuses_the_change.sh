@@ -56,7 +56,7 @@ hint: psrset -i lists the sets that exist
 = 1
 END
 echo "$said" >told
-same expected told "what was said inside"
+same expected told "output inside"
 state now $pid
 same before now "after it all"
 in_order

@@ -23,7 +23,7 @@ sleeper=$!
 need poolbind -p diag $sleeper
 need millpond diagnose --for 2 diag
 case $said in *"It is idle: its threads sleep or wait for work for 100 % of all time."*) ;; *) fail "it sleeps: $said" ;; esac
-case $said in "pool diag: 1 process, 1 thread for "*) ;; *) fail "who it is: $said" ;; esac
+case $said in "pool diag: 1 process, 1 thread for "*) ;; *) fail "the head line: $said" ;; esac
 # A thread with expensive system calls: each clears 64 KiB. With calls for one byte an emulated machine spends as much time in
 # user mode.
 dd if=/dev/zero of=/dev/null bs=64k 2>/dev/null &

@@ -22,7 +22,7 @@ for dir in /proc/irq/[0-9]*; do
     mask=$(cat "$dir/smp_affinity")
     in_fact=$(cat "$dir/effective_affinity")
     if [ $((0x${mask##*,} & 0x${in_fact##*,} & 12)) != 0 ] && grep -q "^ *$irq:" /proc/interrupts; then
-        case $notes in *"interrupt $irq ("*) ;; *) fail "interrupt $irq stays at $mask and nobody was told: $notes" ;; esac
+        case $notes in *"interrupt $irq ("*) ;; *) fail "interrupt $irq stays at $mask without a note: $notes" ;; esac
     fi
 done
 for file in /proc/irq/default_smp_affinity /sys/devices/virtual/workqueue/cpumask /sys/class/net/lo/queues/rx-0/rps_cpus; do
@@ -45,7 +45,7 @@ echo "$((more - total)) interrupts, none on a member"
 # doctor always reports them.
 need psradm -i 1
 for irq in $(echo "$notes" | sed -n 's/.*interrupt \([0-9]*\) (.*/\1/p'); do
-    case $said in *"interrupt $irq ("*) fail "interrupt $irq is told again: $said" ;; esac
+    case $said in *"interrupt $irq ("*) fail "interrupt $irq is reported again: $said" ;; esac
 done
 [ -z "$(echo "$notes" | grep "interrupt .* cannot be moved\|interrupt .* stays on")" ] || says "interrupt " doctor
 need psradm -n 1

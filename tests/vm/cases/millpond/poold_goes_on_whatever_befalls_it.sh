@@ -19,7 +19,7 @@ need poolcfg -d -c 'modify pset webset ( uint pset.max = 3 )'
 gets webset 3 "with another maximum"
 hears 'changed externally'
 need poolcfg -d -c 'transfer 2 from pset webset to pset_default'
-gets webset 3 "when somebody took processors away"
+gets webset 3 "after another program took processors away"
 
 # CPUs go off-line and come back, by our command and by others: the highest of the set, because CPU 0 may be fixed.
 off=$(psrset | tr ' ' '\n' | grep -E '^[0-9]+$' | sort -n | tail -n 1)

@@ -26,7 +26,7 @@ caller=$!
 need mpstat 2 2
 kill $caller
 calls=$(echo "$said" | awk '/^CPU/ { report++; next } report == 2 && $12 > most { most = $12 } END { print most + 0 }')
-[ "$calls" -gt 100 ] || fail "nobody is seen to call the system: $said"
+[ "$calls" -gt 100 ] || fail "no system calls are counted: $said"
 
 # A CPU without interrupts is counted like all others, because counts of BPF programs are read without interrupting it.
 need psradm -i $((cpus - 1))

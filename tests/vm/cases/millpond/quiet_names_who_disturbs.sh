@@ -1,7 +1,7 @@
 # limit_s: 240
 # leaves: nothing
 . /words.sh
-kernel_at_least 6 5 || skip "this kernel does not tell who calls"
+kernel_at_least 6 5 || skip "this kernel does not report the sender of calls"
 millpond quiet --cpu 2 --for 1s >first 2>first.said || fail "it cannot be watched: $(cat first.said)"
 grep -q "by programs in the kernel" first || skip "no programs in this kernel: $(cat first.said)"
 cat first
@@ -31,5 +31,5 @@ caller=$!
 within 5 grep -q caller /proc/$caller/comm
 need millpond quiet --cpu 2 --pid $reader --for 3s
 echo "$said"
-echo "$said" | grep "^ipi " | grep -q " caller " || fail "nobody is blamed for the calls: $said"
+echo "$said" | grep "^ipi " | grep -q " caller " || fail "the sender of the calls is missing: $said"
 kill $caller $reader 2>/dev/null || true

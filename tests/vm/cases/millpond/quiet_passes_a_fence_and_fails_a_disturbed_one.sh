@@ -21,13 +21,13 @@ echo "$said" | grep -q "^not quiet: \|cannot judge" || fail "no verdict: $said"
 (sleep 1; psradm -F -f 3) &
 beside=$!
 need_fail millpond quiet 1 --for 4s
-echo "$said" | grep -q "CPU 3 went off-line meanwhile" || fail "nobody was told: $said"
+echo "$said" | grep -q "CPU 3 went off-line meanwhile" || fail "no message about CPU 3: $said"
 wait $beside
 need psradm -n 3
 (sleep 1; psrset -d 1) &
 beside=$!
 need_fail millpond quiet 1 --for 20s
-echo "$said" | grep -q "processor set 1 ended meanwhile" || fail "nobody was told: $said"
+echo "$said" | grep -q "processor set 1 ended meanwhile" || fail "no message about the set: $said"
 wait $beside
 need psradm -n 2
 in_order

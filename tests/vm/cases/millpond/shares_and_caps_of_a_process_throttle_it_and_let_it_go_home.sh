@@ -33,7 +33,7 @@ is_told() { # command...
 tries=0
 until is_told prstat -c --caps 5 2; do
     tries=$((tries + 1))
-    [ $tries -lt 5 ] || fail "prstat --caps tells no lost time: $(cat told)"
+    [ $tries -lt 5 ] || fail "prstat --caps shows no lost time: $(cat told)"
 done
 # The cap is the cause of the wait, and the recommended command is accepted.
 need millpond diagnose --for 3s $worker
@@ -66,7 +66,7 @@ is_told_of() {
 }
 until is_told_of; do
     tries=$((tries + 1))
-    [ $tries -lt 5 ] || fail "poolstat --caps tells no lost time: $(cat told)"
+    [ $tries -lt 5 ] || fail "poolstat --caps shows no lost time: $(cat told)"
 done
 need pooladm -d
 need prctl -n process.cpu-cap -x -i process $worker

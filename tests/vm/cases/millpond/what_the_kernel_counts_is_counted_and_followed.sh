@@ -29,7 +29,7 @@ verdict=$(echo "$said" | grep '"event":"tick"' | tr -d '{}' | tr ',' '\n' | awk 
     }')
 case $verdict in
 right) ;;
-unknown*) echo "it cannot be told whether clocks are right on so busy a host: $verdict" ;;
+unknown*) echo "clocks cannot be judged on so busy a host: $verdict" ;;
 *) fail "a clock is $verdict: $said" ;;
 esac
 want "$cpus" "$(echo "$said" | grep -c '"event":"tick"')" "processors"
@@ -55,6 +55,6 @@ need psradm -f $((cpus - 1))
 status=0
 wait $counter || status=$?
 want 1 "$status" "status of cpustat"
-want "cpustat: CPU $((cpus - 1)): it went off-line; it is counted no more" "$(cat /tmp/told)" "what it told"
+want "cpustat: CPU $((cpus - 1)): it went off-line; it is counted no more" "$(cat /tmp/told)" "its messages"
 want $((cpus - 1)) "$(grep tick /tmp/lines | tail -n $((cpus - 1)) | awk '{ print $2 }' | sort -u | wc -l)" "processors that are left"
 need psradm -n $((cpus - 1))

@@ -43,7 +43,7 @@ process id N: was not bound, now 1
 removed processor set 1
 Cpus_allowed_list:	$all
 END
-same expected told "what nobody was told"
+same expected told "output for the user nobody"
 state now
 same before now "at the end"
 # A set of the machine is visible without rights, and is not changed.
@@ -92,7 +92,7 @@ hint: set 1 is the machine's: only the superuser changes it
 $ psrset -d 2
 removed processor set 2
 END
-same expected told "what nobody was told beside a set of the machine"
+same expected told "output for the user nobody with a set of the machine"
 kill $member
 wait $member || true
 need psrset -d 1

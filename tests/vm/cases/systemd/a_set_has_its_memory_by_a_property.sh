@@ -30,13 +30,13 @@ is_near 'after another property'
 need systemctl daemon-reexec
 is_near 'after another start of systemd'
 service other
-want 0-1 "$(mems_of $pid)" 'where somebody else has its memory'
+want 0-1 "$(mems_of $pid)" 'memory of another process'
 need psrset -e 1 grep Mems_allowed_list /proc/self/status
-want 1 "${said##*[!0-9-]}" 'where somebody who is started in the set has its memory'
+want 1 "${said##*[!0-9-]}" 'memory of a process that is started in the set'
 # A foreign write to the file is reverted permanently.
 write $set/cpuset.mems 0
 need psrset -r 7
-is_near 'after somebody else wrote'
+is_near 'after a write by another program'
 # With a CPU of the other node, that node's memory is local, too.
 need psrset -a 1 3
 want '0 1' "$(systemctl show -P AllowedMemoryNodes mpset1.slice | tr '-' ' ')" 'the property with a processor of each node'

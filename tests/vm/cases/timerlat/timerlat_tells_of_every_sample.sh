@@ -50,7 +50,7 @@ esac
 need unshare -m sh -c 'umount /sys/kernel/tracing; umount /sys/kernel/debug; [ ! -d /sys/kernel/tracing/instances ] && latstat --timerlat --cpu 2 --samples 100 --save hidden'
 whole 100 hidden
 settings now.set
-same before.set now.set "settings when nobody mounted it"
+same before.set now.set "settings without a mount"
 
 # With other threads on the CPU, and alternating with another program.
 need latstat --timerlat --cpu 2 --samples 100 --keep-others --save shared

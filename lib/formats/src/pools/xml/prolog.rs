@@ -5,7 +5,7 @@
 
 use super::{Fault, PUBLIC_ID, SYSTEM_ID};
 
-/// The position of the DOCTYPE. `None` if there is none before the first element, or if it is malformed: the XML reader, which then allows
+/// The position of the DOCTYPE. `None` if it is missing before the first element, or malformed: the XML reader, which then allows
 /// no DOCTYPE, reports the error.
 ///
 /// # Errors
