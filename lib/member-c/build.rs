@@ -2,5 +2,6 @@
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmillpond_pool.so.0");
+    println!("cargo::rustc-link-arg-examples=-Wl,-soname,libmillpond_pool.so.0");
     println!("cargo::rerun-if-changed=build.rs");
 }

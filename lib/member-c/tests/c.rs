@@ -6,35 +6,13 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
 
-/// Both libraries, built with the profile of this test.
-fn libraries() -> &'static [PathBuf] {
-    static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args([
-            "build",
-            "--offline",
-            "--quiet",
-            "--package",
-            "millpond-member-c",
-            "--message-format=json",
-        ]);
-        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).stderr(Stdio::inherit()).output().unwrap();
-        assert!(built.status.success());
-        let text = String::from_utf8(built.stdout).unwrap();
-        let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let files = messages.filter(|m| m["target"]["name"] == "millpond_pool").flat_map(|m| {
-            let files = m["filenames"].as_array().cloned().unwrap_or_default();
-            files.iter().filter_map(|file| file.as_str().map(PathBuf::from)).collect::<Vec<_>>()
-        });
-        files.collect()
-    })
-}
-
-fn library(extension: &str) -> &'static Path {
-    libraries().iter().find(|file| file.extension().is_some_and(|e| e == extension)).unwrap()
+/// One of the two libraries, which cargo builds as an example together with this test.
+fn library(extension: &str) -> PathBuf {
+    let me = std::env::current_exe().unwrap();
+    let library = me.ancestors().nth(2).unwrap().join("examples").join(format!("libtested.{extension}"));
+    assert!(library.exists(), "{}: build it with `cargo test --no-run`", library.display());
+    library
 }
 
 /// A state directory that also has a place for programs.
@@ -73,13 +51,13 @@ impl Place {
             }
             cc.arg("-fopenmp");
         }
-        cc.arg(source).arg(library);
+        cc.arg(source).arg(&library);
         if extension == "a" {
             cc.args(["-lgcc_s", "-lpthread", "-ldl", "-lm"]);
         } else {
             // The loader finds the library by its soname. An installed library has that name.
             let named = self.0.path().join("libmillpond_pool.so.0");
-            fs::copy(library, &named).unwrap();
+            fs::copy(&library, &named).unwrap();
             cc.arg(format!("-Wl,-rpath,{}", self.0.path().display()));
         }
         let out = match cc.arg("-o").arg(&program).output() {

@@ -25,6 +25,7 @@
 //!
 //! Only this crate, `linux` and `member` contain paths that begin with `/`.
 
+mod base_slice;
 mod caps;
 mod capture;
 mod changed;
@@ -61,6 +62,7 @@ mod view;
 mod workloads;
 mod zone;
 
+pub use base_slice::base_slice;
 pub use caps::Cap;
 pub use changed::{FieldChange, machine_description, machine_field};
 pub use daemon::{Daemon, DaemonError, Log, NotifyState, tell_manager, watchdog};

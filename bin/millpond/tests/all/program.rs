@@ -109,7 +109,7 @@ fn words_of_the_field_name_the_command_and_terms_are_explained() {
     );
     assert_eq!(
         out(&run(["help", "Default", "set"])),
-        "default set\n  The CPUs that are in no processor set. Processes run there unless they are bound\n  to a set. At least one CPU stays in it.\nsee: psrset\n"
+        "default set\n  The CPUs that are in no processor set. Processes run there unless they are\n  bound to a set. At least one CPU stays in it.\nsee: psrset\n"
     );
     let unknown = run(["help", "taskset"]);
     assert_eq!(

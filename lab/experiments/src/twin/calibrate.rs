@@ -25,7 +25,7 @@ const ROUNDS: usize = 3;
 /// Linux's estimate of the cost of a thread's migration, in nanoseconds: the kernel's default of `migration_cost_ns`.
 const MIGRATION_COST_NS: u64 = 500_000;
 /// Linux's base slice in nanoseconds. It is multiplied by 1 + floor(log2(CPUs)), for a limited number of CPUs. This is the value of
-/// present kernels. Kernels with 0.75 ms (from 6.6) show it in a file, see [`base_slice`].
+/// present kernels. Kernels with 0.75 ms (from 6.6) show it in a file, see [`millpond_session::base_slice`].
 const BASE_SLICE_NS: u64 = 700_000;
 const SCALED_CPUS: usize = 8;
 
@@ -62,7 +62,7 @@ pub fn calibrate(here: &mut Here<'_>) -> Result<Twin, Failure> {
     let probe = probe::run(free[0].0, free[free.len() / 2].0).map_err(failed)?;
     (here.tell)("the speed of one thread");
     let mops = one_thread(here)?;
-    let file = with_others(file(&topology, &probe, mops, base_slice()), others);
+    let file = with_others(file(&topology, &probe, mops, millpond_session::base_slice()), others);
     let mut quiet = |_: &str| ();
     let lab = Lab::new(here.stop, Vec::new(), &mut quiet);
     // The time of the workload's call here, at the length that was fitted on another machine.
@@ -92,11 +92,6 @@ fn one_thread(here: &mut Here<'_>) -> Result<f64, Failure> {
         program: "cg".into(),
         why: "it does not tell how fast it was".into(),
     })
-}
-
-/// The kernel's base slice in nanoseconds, if its debugfs files can be read (Linux 6.6 and later).
-fn base_slice() -> Option<u64> {
-    std::fs::read_to_string("/sys/kernel/debug/sched/base_slice_ns").ok()?.trim().parse().ok()
 }
 
 /// A thread's slice: the kernel's `base`, else its rule, else the longest slice that ends at the tick at which turns were measured to end.
