@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 use rustix::pipe::pipe;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -68,8 +68,7 @@ impl LinuxMachine {
 impl Busy {
     fn on(cpus: &CpuSet, places: &[OwnedFd]) -> Option<Busy> {
         let (ticks, ready) = pipe().ok()?;
-        // SAFETY: asks for a number.
-        let parent = unsafe { libc::getpid() };
+        let parent = getpid().as_raw_nonzero().get();
         let mut busy = Busy { children: Vec::new() };
         for cpu in cpus.iter() {
             let mask = CpuSet::from_iter([cpu]).to_words();

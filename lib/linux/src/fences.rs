@@ -250,9 +250,12 @@ impl LinuxMachine {
 
     /// The knob value of a kernel thread: `all` if its mask lacks only CPUs that are off-line and in a partition.
     pub(crate) fn kernel_thread_value(&self, task: TaskId) -> Result<Value, millpond_machine::KnobError> {
-        let offline = self.free_offline();
+        let (online, offline) = (self.os.online()?, self.os.offline().unwrap_or_default());
         let mask = self.os.whole_mask(task, &offline)?;
-        Ok(mask_value(&mask, &(&self.os.online()? | &offline)))
+        let hidden = &mask & &offline;
+        // As in [`LinuxMachine::mask_value`] of a thread: which CPUs are free is read last, because that reads every group.
+        let is_known = if online.is_subset(&mask) { hidden == offline } else { hidden.is_empty() };
+        Ok(mask_value(&mask, &if is_known { online } else { &online | &self.free_offline() }))
     }
 
     fn step_of_watchdog(

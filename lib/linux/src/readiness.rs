@@ -9,7 +9,7 @@
 //! | governor | `cpuN/cpufreq/scaling_governor` |
 //! | idle states | `cpuN/cpuidle/stateK`: exit latency of the deepest one that is enabled |
 
-use crate::settings::kernel_settings;
+use crate::settings::{kernel_settings, parameters};
 use crate::{Os, Root};
 use millpond_model::{CpuId, CpuSet, RealTimeSetting};
 use std::collections::BTreeMap;
@@ -70,10 +70,8 @@ impl Look<'_> {
     /// The value of a word of the kernel command line; empty for a word without a value.
     fn booted(&self, name: &str) -> Option<String> {
         let line = self.proc("cmdline")?;
-        line.split_whitespace().rev().find_map(|word| {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            (key == name).then(|| value.to_owned())
-        })
+        let last = parameters(&line).rev().find(|(key, _)| *key == name);
+        last.map(|(_, value)| value.unwrap_or_default().to_owned())
     }
 
     fn preemption(&self) -> RealTimeSetting {

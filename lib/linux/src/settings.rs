@@ -35,31 +35,34 @@ pub(crate) fn kernel_settings(root: &Root) -> KernelSettings {
     }
 }
 
+/// The parameters of a kernel command line: name, and value if there is one.
+pub(crate) fn parameters(command_line: &str) -> impl DoubleEndedIterator<Item = (&str, Option<&str>)> {
+    let parameter =
+        |word| str::split_once(word, '=').map_or((word, None), |(name, value)| (name, Some(value)));
+    command_line.split_whitespace().map(parameter)
+}
+
 /// The CPUs whose tick the command line stops: `nohz_full=`, and `isolcpus=` with the flag `nohz`.
 pub(crate) fn booted_without_ticks(root: &Root) -> CpuSet {
     let command_line = root.read_value(&root.proc.join("cmdline")).ok().flatten().unwrap_or_default();
-    let list = |word: &str| match word.split_once('=')? {
-        ("nohz_full", list) => list.parse::<CpuSet>().ok(),
-        ("isolcpus", value) => {
+    let list = |parameter: (&str, Option<&str>)| match parameter {
+        ("nohz_full", Some(list)) => list.parse::<CpuSet>().ok(),
+        ("isolcpus", Some(value)) => {
             let cpus = value.trim_start_matches(|c: char| !c.is_ascii_digit());
             value.split(',').any(|flag| flag == "nohz").then(|| cpus.parse().ok()).flatten()
         }
         _ => None,
     };
-    command_line.split_whitespace().filter_map(list).fold(CpuSet::new(), |all, cpus| &all | &cpus)
+    parameters(&command_line).filter_map(list).fold(CpuSet::new(), |all, cpus| &all | &cpus)
 }
 
 /// The CPUs of `rcu_nocbs=`; without a list, or with `all`, every one.
 fn no_callbacks(command_line: &str, possible: &CpuSet) -> CpuSet {
-    let value = command_line.split_whitespace().find_map(|word| match word.split_once('=') {
-        Some(("rcu_nocbs", list)) => Some(list),
-        None if word == "rcu_nocbs" => Some("all"),
-        _ => None,
-    });
+    let value = parameters(command_line).find(|(name, _)| *name == "rcu_nocbs").map(|(_, value)| value);
     match value {
         None => CpuSet::new(),
-        Some("all") => possible.clone(),
-        Some(list) => list.parse().unwrap_or_default(),
+        Some(None | Some("all")) => possible.clone(),
+        Some(Some(list)) => list.parse().unwrap_or_default(),
     }
 }
 

@@ -25,7 +25,7 @@ impl LinuxMachine {
         let mask = self.os.mask(task)?;
         let ours = (mask.len() == 1 || self.bound_to(task).is_some()) && self.is_ours(task);
         let is_all = !ours && mask == self.cpuset_of(task)?;
-        let offline = self.os.offline()?;
+        let offline = self.os.offline().unwrap_or_default();
         if offline.is_empty() || ours {
             return Ok(if is_all { ALL.to_owned() } else { mask.to_string() });
         }
