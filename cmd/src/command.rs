@@ -3,8 +3,9 @@
 use crate::ctx::Ctx;
 use crate::elsewhere::instead_of;
 use crate::failure::{Exit, Failure};
-use millpond_cli::{COMMON, Misused, Parsed, Spec, help, nearest};
+use millpond_cli::{COMMON, Flag, Misused, Parsed, Spec, help, nearest};
 use millpond_session::reason;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -48,12 +49,15 @@ pub fn run(words: &[OsString], ctx: &mut Ctx<'_>) -> Exit {
 
 type Otherwise = Box<dyn FnOnce(&mut Ctx<'_>) -> Exit>;
 
-fn find(words: &[OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, Vec<OsString>), Otherwise> {
+/// A command, and the words behind its name.
+type Found<'w> = (&'static Command, Cow<'w, [OsString]>);
+
+fn find<'w>(words: &'w [OsString], ctx: &Ctx<'_>) -> Result<Found<'w>, Otherwise> {
     let commands = ctx.commands();
     let called = words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     let applet = Command::named(&called.to_string_lossy(), commands).filter(|command| command.spec.applet);
     if let Some(applet) = applet {
-        return Ok((applet, words[1..].to_vec()));
+        return Ok((applet, words[1..].into()));
     }
     let Some(word) = words.get(1) else { return Err(Box::new(|ctx| unknown(None, ctx))) };
     let word = match word.to_string_lossy().into_owned().as_str() {
@@ -62,7 +66,7 @@ fn find(words: &[OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, Vec<OsSt
         word => word.to_owned(),
     };
     match Command::named(&word, commands) {
-        Some(command) => Ok((command, words[2..].to_vec())),
+        Some(command) => Ok((command, words[2..].into())),
         None if word.starts_with('-') => behind_options(&words[1..], commands),
         None => Err(Box::new(move |ctx| unknown(Some(&word), ctx))),
     }
@@ -70,17 +74,15 @@ fn find(words: &[OsString], ctx: &Ctx<'_>) -> Result<(&'static Command, Vec<OsSt
 
 /// The command behind options that every command takes: these are moved behind its name. Any other option there is answered with the right
 /// order.
-fn behind_options(
-    words: &[OsString],
-    commands: &'static [Command],
-) -> Result<(&'static Command, Vec<OsString>), Otherwise> {
+fn behind_options<'w>(words: &'w [OsString], commands: &'static [Command]) -> Result<Found<'w>, Otherwise> {
     let named = |word: &OsString| Command::named(&word.to_string_lossy(), commands);
     let mut at = 0;
     while let Some(option) = words.get(at).filter(|word| word.to_string_lossy().starts_with('-')) {
         let option = option.to_string_lossy().into_owned();
         let (name, value) =
             option.split_once('=').map_or((option.as_str(), None), |(name, value)| (name, Some(value)));
-        let Some(flag) = COMMON.iter().find(|flag| flag.spellings().iter().any(|known| known == name)) else {
+        let known = |flag: &&Flag| name.strip_prefix("--").is_some_and(|name| flag.is(name));
+        let Some(flag) = COMMON.iter().find(known) else {
             let command = words.iter().find_map(named).map_or("COMMAND", |command| command.spec.name);
             return Err(Box::new(move |ctx| {
                 ctx.prog = "millpond".into();
@@ -93,7 +95,7 @@ fn behind_options(
     }
     let Some(word) = words.get(at) else { return Err(Box::new(|ctx| unknown(None, ctx))) };
     match named(word) {
-        Some(command) => Ok((command, [&words[..at], &words[at + 1..]].concat())),
+        Some(command) => Ok((command, [&words[..at], &words[at + 1..]].concat().into())),
         None => {
             let word = word.to_string_lossy().into_owned();
             Err(Box::new(move |ctx| unknown(Some(&word), ctx)))

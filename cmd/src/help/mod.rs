@@ -98,23 +98,20 @@ fn run(parsed: &Parsed, ctx: &mut Ctx<'_>) -> Result<Exit, Failure> {
             ctx.out.text(&man::page(&millpond(), env!("CARGO_PKG_VERSION"), PAGES_DATE))
         }
         [] => ctx.out.text(&overview(ctx)),
-        [name] => {
-            let spec = ctx.specs().find(|spec| spec.name == name);
-            if let (None, Some(term)) = (spec, terms::named(name)) {
-                ctx.out.text(&term.text());
-                return Ok(Exit::DONE);
-            }
-            let spec = spec.ok_or_else(|| unknown(name, ctx))?;
-            ctx.out.text(&match (parsed.long("man"), parsed.long("markdown")) {
-                (true, _) => man::page(spec, env!("CARGO_PKG_VERSION"), PAGES_DATE),
-                (_, true) => markdown::page(spec),
-                _ => help::manual(spec),
-            });
+        words => {
+            let name = words.join(" ");
+            let text = match (ctx.specs().find(|spec| spec.name == name), terms::named(&name)) {
+                (Some(spec), _) => match (parsed.long("man"), parsed.long("markdown")) {
+                    (true, _) => man::page(spec, env!("CARGO_PKG_VERSION"), PAGES_DATE),
+                    (_, true) => markdown::page(spec),
+                    _ => help::manual(spec),
+                },
+                (None, Some(term)) => term.text(),
+                (None, None) if words.len() == 1 => return Err(unknown(&name, ctx)),
+                (None, None) => return Err(Failure::Usage("one command at a time".into())),
+            };
+            ctx.out.text(&text);
         }
-        words => match terms::named(&words.join(" ")) {
-            Some(term) => ctx.out.text(&term.text()),
-            None => return Err(Failure::Usage("one command at a time".into())),
-        },
     }
     Ok(Exit::DONE)
 }

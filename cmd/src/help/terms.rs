@@ -207,8 +207,7 @@ pub(super) const TERMS: &[Term] = &[
 
 /// The term of a name, in any case.
 pub(super) fn named(word: &str) -> Option<&'static Term> {
-    let word = word.to_lowercase();
-    TERMS.iter().find(|term| term.names.contains(&word.as_str()))
+    TERMS.iter().find(|term| term.names.iter().any(|name| name.eq_ignore_ascii_case(word)))
 }
 
 impl Term {
@@ -233,6 +232,9 @@ mod tests {
         let services = ["poold", "schedd"];
         for term in TERMS {
             assert!(term.meaning.ends_with('.') && !term.see.is_empty(), "{:?}", term.names);
+            for name in term.names {
+                assert_eq!(named(name).map(|found| found.names), Some(term.names));
+            }
             for see in term.see {
                 assert!(commands.contains(see) || services.contains(see), "{see}");
             }
